@@ -77,7 +77,7 @@ template <class T>
 class [[nodiscard]] expected {
 public:
   expected(T value) : data_{std::in_place_index<0>, std::move(value)} {}
-  expected(error failure) : data_{std::in_place_index<1>, std::move(failure)} {}
+  expected(struct error failure) : data_{std::in_place_index<1>, std::move(failure)} {}
 
   explicit operator bool() const noexcept { return data_.index() == 0; }
   [[nodiscard]] bool has_value() const noexcept { return data_.index() == 0; }
@@ -90,11 +90,11 @@ public:
   const T* operator->() const { return std::get_if<0>(&data_); }
 
   /// The error. Undefined if has_value().
-  [[nodiscard]] const kcx::error& error() const& { return *std::get_if<1>(&data_); }
-  [[nodiscard]] kcx::error&& error() && { return std::move(*std::get_if<1>(&data_)); }
+  [[nodiscard]] const struct error& error() const& { return *std::get_if<1>(&data_); }
+  [[nodiscard]] struct error&& error() && { return std::move(*std::get_if<1>(&data_)); }
 
 private:
-  std::variant<T, kcx::error> data_;
+  std::variant<T, struct error> data_;
 };
 
 /// The result of an operation that yields nothing: done, or the error.
