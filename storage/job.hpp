@@ -1,0 +1,292 @@
+/// The job model: what a job is, the states it goes through and who moves it on.
+///
+/// Plain values and pure functions. What a job looks like in JSON is in job_json.hpp, how it is kept in job_store.hpp.
+#pragma once
+
+#include "storage/time.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kcx {
+
+/// Names one job for ever: ids are positive, ascending in order of acceptance, and never reused.
+struct job_id {
+  std::int64_t value = 0;
+  auto operator<=>(const job_id&) const = default;
+};
+
+/// One run of a job. Attempts count from 1; this pair fences every finishing write.
+struct attempt_key {
+  job_id job;
+  std::int32_t attempt = 0;
+  auto operator<=>(const attempt_key&) const = default;
+};
+
+// -- states -----------------------------------------------------------------------------------------------------------
+
+/// Stored in the database as text (to_string): never rename.
+enum class job_state : std::uint8_t {
+  /// Starts later: `run_at` lies ahead, or a retry waits out its back-off. The scheduler moves it to queued. A crash
+  /// changes nothing.
+  scheduled,
+  /// Waits for other jobs it needs. The database moves it on with the last of them. A crash changes nothing.
+  blocked,
+  /// Ready to run. The dispatcher claims it for a worker. A crash changes nothing.
+  queued,
+  /// A worker runs it. A worker's crash makes it failed, the node's interrupted; or queued again with
+  /// `on_interrupt: requeue`.
+  running,
+  /// Running, and told to end. Stays so until its process tree is gone. A crash makes it cancelled.
+  cancelling,
+  /// Final: the command, or every step that counts, exited 0.
+  succeeded,
+  /// Final: it ended in any other way of its own (see the reason), or its worker crashed.
+  failed,
+  /// Final: a limit ended it; the reason names the limit.
+  timed_out,
+  /// Final: somebody cancelled it.
+  cancelled,
+  /// Final: the node went away under it.
+  interrupted,
+  /// Final: a job it needs did not end as it asked.
+  skipped,
+};
+
+/// Why a job is in its state. Stored in the database as text (to_string): append only, never rename.
+enum class job_reason : std::uint8_t {
+  none,
+  exit_code,      ///< The command exited with a code other than 0.
+  signal,         ///< A signal that KCX did not send ended the command.
+  spawn_failed,   ///< The command could not be started; `message` has the system's words.
+  time_limit,     ///< It ran longer than `time_limit_s`.
+  no_output,      ///< It wrote nothing for `no_output_limit_s`.
+  wait_limit,     ///< It waited longer than `wait_limit_s` and never ran.
+  worker_crashed, ///< The worker or runner that had it died.
+  node_restarted, ///< The node died while it ran.
+  node_stopped,   ///< The node was told to stop while it ran.
+  lease_expired,  ///< Its remote worker stopped renewing the lease.
+  need_failed,    ///< A job it needs did not end as it asked.
+  cancelled_by,   ///< A user cancelled it; `message` says who.
+  retry,          ///< It failed and waits for its next attempt.
+  requeued,       ///< It was interrupted and asked to be queued again.
+  not_started,    ///< Its claim was never confirmed; it went back to the queue and no attempt was used.
+};
+
+[[nodiscard]] std::string_view to_string(job_state state) noexcept;
+[[nodiscard]] std::string_view to_string(job_reason reason) noexcept;
+[[nodiscard]] std::optional<job_state> parse_job_state(std::string_view text) noexcept;
+[[nodiscard]] std::optional<job_reason> parse_job_reason(std::string_view text) noexcept;
+[[nodiscard]] bool is_final(job_state state) noexcept;
+/// Running or cancelling: a worker holds the job.
+[[nodiscard]] bool is_held(job_state state) noexcept;
+
+/// A permitted move and who causes it.
+struct transition {
+  job_state from;
+  job_state to;
+  std::string_view caused_by;
+};
+
+/// Every permitted move; anything else is a bug and refused by the store and by the schema's triggers.
+[[nodiscard]] std::span<const transition> transitions() noexcept;
+[[nodiscard]] bool is_permitted(job_state from, job_state to) noexcept;
+
+// -- what a user submits ----------------------------------------------------------------------------------------------
+
+/// A program with its arguments, or one line for `/bin/sh -c`.
+struct command_line {
+  bool shell = false;
+  /// With `shell` exactly one entry, the line; else the program and its arguments.
+  std::vector<std::string> words;
+
+  /// What is executed: never empty.
+  [[nodiscard]] std::vector<std::string> argv() const;
+};
+
+/// One of several commands that run in order in one workspace.
+struct step_spec {
+  std::string name;
+  command_line command;
+  /// The job goes on, and may succeed, although this step failed.
+  bool continue_on_error = false;
+  /// Runs also after a failure, a time limit or a cancel.
+  bool always = false;
+};
+
+enum class interrupt_policy : std::uint8_t { fail, requeue };
+enum class keep_policy : std::uint8_t { never, on_failure, always };
+
+[[nodiscard]] std::string_view to_string(interrupt_policy policy) noexcept;
+[[nodiscard]] std::string_view to_string(keep_policy policy) noexcept;
+
+/// What was asked for. Immutable once accepted, kept apart from the row that changes state.
+struct job_spec {
+  std::string name;
+  std::string project = "default";
+  std::string queue = "default";
+  std::vector<std::string> labels;
+  nlohmann::json metadata = nlohmann::json::object();
+
+  /// Exactly one of `command` and `steps` is given.
+  std::optional<command_line> command;
+  std::vector<step_spec> steps;
+  std::map<std::string, std::string> env;
+  /// Like env, but masked in all output, never shown by the API and erased when the job is final.
+  std::map<std::string, std::string> secrets;
+  std::string working_dir;
+  keep_policy keep_workspace = keep_policy::never;
+
+  std::int32_t priority = 0;
+  std::int32_t weight = 1;
+  std::optional<std::chrono::milliseconds> time_limit;
+  std::optional<std::chrono::milliseconds> no_output_limit;
+  std::optional<std::chrono::milliseconds> wait_limit;
+  std::chrono::milliseconds cancel_grace{10'000};
+  std::int64_t log_limit_bytes = 64LL << 20;
+
+  std::optional<timestamp> run_at;
+  std::int32_t max_attempts = 1;
+  /// Reasons that a further attempt is made for; consulted only while attempts are left.
+  std::vector<job_reason> retry_on{job_reason::exit_code, job_reason::signal, job_reason::time_limit,
+                                   job_reason::no_output, job_reason::worker_crashed};
+  std::chrono::milliseconds backoff{5'000};
+  interrupt_policy on_interrupt = interrupt_policy::fail;
+  std::int32_t max_interrupts = 3;
+};
+
+// -- what is known about it -------------------------------------------------------------------------------------------
+
+/// The log of one attempt as it was closed; bounds every later read.
+struct log_summary {
+  std::int64_t bytes = 0;
+  bool cut = false;
+};
+
+enum class step_state : std::uint8_t {
+  pending,
+  running,
+  succeeded,
+  failed,
+  timed_out,
+  cancelled,
+  interrupted,
+  skipped
+};
+[[nodiscard]] std::string_view to_string(step_state state) noexcept;
+[[nodiscard]] std::optional<step_state> parse_step_state(std::string_view text) noexcept;
+
+/// One step of one attempt.
+struct step_record {
+  std::int32_t index = 0;
+  step_state state = step_state::pending;
+  std::optional<std::int32_t> exit_code;
+  std::optional<std::int32_t> signal;
+  std::optional<timestamp> started_at;
+  std::optional<timestamp> finished_at;
+};
+
+/// One line of a job's history: a state it entered.
+struct history_record {
+  timestamp at;
+  job_state state = job_state::queued;
+  job_reason reason = job_reason::none;
+  std::int32_t attempt = 0;
+  std::string worker;
+};
+
+/// A job as stored: the row that changes, and the immutable spec.
+struct job_record {
+  job_id id;
+  job_spec spec; ///< Without secrets: those never leave the store except in a grant.
+  job_state state = job_state::queued;
+  job_reason reason = job_reason::none;
+  std::string message;
+  /// Attempts begun so far; 0 before the first claim.
+  std::int32_t attempt = 0;
+  std::int32_t interrupts = 0;
+  std::string worker;
+  std::optional<std::int32_t> exit_code;
+  std::optional<std::int32_t> signal;
+  timestamp created_at;
+  std::optional<timestamp> queued_at;
+  std::optional<timestamp> run_at;
+  std::optional<timestamp> started_at;
+  std::optional<timestamp> finished_at;
+  /// Measured by a monotonic clock, so a clock step never makes it negative. Set when final.
+  std::optional<std::chrono::milliseconds> duration;
+  log_summary log;
+  std::optional<job_id> retry_of;
+  /// Of the latest attempt. Filled by the reader's single-job query only.
+  std::vector<step_record> steps;
+  std::vector<history_record> history;
+};
+
+/// What the dispatcher needs to know of a ready job; small, since a million of them may wait.
+struct ready_job {
+  job_id id;
+  /// Lower runs first; ties by id. See order_key().
+  std::int64_t order_key = 0;
+  std::int32_t weight = 1;
+  std::string project;
+  std::string queue;
+  std::vector<std::string> labels;
+};
+
+/// Ready time minus priority × ageing step: a job of priority p overtakes what became ready up to p steps before it,
+/// and nothing older, so nothing starves.
+[[nodiscard]] std::int64_t order_key(timestamp ready_at, std::int32_t priority,
+                                     std::chrono::milliseconds ageing_step) noexcept;
+
+/// How an attempt ended, as its worker (or the supervisor of a crashed one) reports it.
+enum class attempt_outcome : std::uint8_t {
+  exited,         ///< `exit_code` is set.
+  signalled,      ///< `signal` is set.
+  spawn_failed,   ///< `message` has the system's words.
+  time_limit,     ///< Ended by its time limit.
+  no_output,      ///< Ended by its no-output limit.
+  cancelled,      ///< Ended because it was cancelled.
+  worker_crashed, ///< Worker or runner died.
+  node_stopped,   ///< Ended because the node stops.
+  node_restarted, ///< Found running by a node that just started.
+  not_started,    ///< The claim was not confirmed.
+};
+
+/// Everything reported about the end of an attempt.
+struct attempt_result {
+  attempt_key key;
+  attempt_outcome outcome = attempt_outcome::exited;
+  std::optional<std::int32_t> exit_code;
+  std::optional<std::int32_t> signal;
+  std::string message;
+  std::optional<timestamp> started_at;
+  std::chrono::milliseconds duration{0};
+  log_summary log;
+  std::vector<step_record> steps;
+};
+
+/// Where an ended attempt leads.
+struct verdict {
+  job_state state = job_state::failed;
+  job_reason reason = job_reason::none;
+  /// With state scheduled: how long the retry waits, before jitter.
+  std::chrono::milliseconds delay{0};
+  bool counts_interrupt = false;
+  /// The attempt number is given back (clean drain, unconfirmed claim).
+  bool gives_attempt_back = false;
+};
+
+/// The single place that decides what an ended attempt means for its job. Pure. `job.state` must be held.
+[[nodiscard]] verdict judge(const job_record& job, const attempt_result& result) noexcept;
+
+} // namespace kcx

@@ -1,0 +1,56 @@
+/// The read side of the queue, for HTTP and inspection. Sees committed data only.
+///
+/// Thread: one at a time per reader; several readers may work beside each other and beside the writer, which they never
+/// block. Each call is one short read transaction of its own. Nothing here writes.
+#pragma once
+
+#include "config/error.hpp"
+#include "storage/job.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kcx {
+
+/// Which jobs to list. Empty members do not filter.
+struct job_filter {
+  std::vector<job_state> states;
+  std::optional<std::string> project;
+  std::optional<std::string> queue;
+  std::optional<std::string> name;
+  std::optional<std::string> label;
+  /// Only ids below this one (the cursor of the previous page).
+  std::optional<job_id> before;
+  /// 1 to 1,000.
+  std::size_t limit = 50;
+};
+
+struct job_page {
+  std::vector<job_record> items; ///< Newest first, without steps and history.
+  std::optional<job_id> next;    ///< Pass as `before` for the next page.
+};
+
+/// Figures for the inspection port.
+struct queue_stats {
+  std::map<job_state, std::int64_t> jobs_by_state;
+  std::optional<timestamp> oldest_queued_at;
+  std::int64_t database_bytes = 0;
+  std::int64_t wal_bytes = 0;
+};
+
+class job_reader {
+public:
+  virtual ~job_reader() = default;
+
+  /// One job with the steps of its latest attempt and its history. Fails with not_found, or gone if it was removed.
+  [[nodiscard]] virtual expected<job_record> job(job_id id) = 0;
+  [[nodiscard]] virtual expected<job_page> jobs(const job_filter& filter) = 0;
+  /// The log sizes of one attempt (of the latest with attempt 0); an attempt that still runs has bytes = -1.
+  [[nodiscard]] virtual expected<std::pair<attempt_key, log_summary>> log_of(job_id id, std::int32_t attempt) = 0;
+  [[nodiscard]] virtual expected<queue_stats> stats() = 0;
+};
+
+} // namespace kcx

@@ -1,0 +1,122 @@
+/// The write side of the queue, as the database actor uses it. An interface: SQLite is the one implementation
+/// (sqlite/store.hpp); nothing above storage may know which one it is.
+///
+/// Thread: one at a time, always the same one (the database actor's). Nothing here reads a clock: `now` is passed in.
+///
+/// Transactions. Writes are collected: the first operation after a commit opens a transaction (BEGIN IMMEDIATE),
+/// further ones join it, commit() makes all of them durable at once. An operation that fails undoes itself only; the
+/// rest of the transaction stands, unless in_transaction() is false afterwards: then the engine has rolled everything
+/// back (a full disk does that) and every operation since the last commit is lost and must be reported as failed. A
+/// crash at any moment loses exactly what was not committed.
+#pragma once
+
+#include "config/error.hpp"
+#include "storage/job.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kcx {
+
+/// Asks for one particular job on behalf of one worker.
+struct claim_request {
+  job_id job;
+  std::string worker;
+  /// Chosen by the asker, never 0, unique per question: asking again with the same nonce while the attempt it created
+  /// is still held returns the same grant, so a lost reply claims nothing twice.
+  std::uint64_t nonce = 0;
+};
+
+/// A committed claim: everything a worker needs to run the job.
+struct job_grant {
+  attempt_key key;
+  job_spec spec; ///< With secrets.
+};
+
+/// What happened to the jobs an operation touched; the database actor turns it into notices after the commit.
+struct job_change {
+  job_id id;
+  job_state state = job_state::queued;
+  job_reason reason = job_reason::none;
+  std::int32_t attempt = 0;
+  std::string worker;
+  timestamp at;
+};
+
+/// Which due time comes next, for the scheduler.
+struct promotion {
+  std::vector<ready_job> ready;
+  std::vector<job_change> changes;
+  std::optional<timestamp> next_due;
+};
+
+/// A final or re-queued job after finish(), cancel() or recovery.
+struct transition_result {
+  job_change change;
+  /// Set when the job became ready (again).
+  std::optional<ready_job> ready;
+  /// The same finish had been stored before; this is the stored truth and nothing was written.
+  bool repeated = false;
+};
+
+class job_store {
+public:
+  virtual ~job_store() = default;
+
+  // -- transaction ---------------------------------------------------------------------------------------------------
+
+  /// Makes everything since the last commit durable (fsync). Fails with storage_full, storage_busy or storage_failed;
+  /// then everything since the last commit is rolled back.
+  [[nodiscard]] virtual outcome commit() = 0;
+  /// Drops everything since the last commit. Never fails: closing the file would do the same.
+  virtual void rollback() noexcept = 0;
+  [[nodiscard]] virtual bool in_transaction() const noexcept = 0;
+
+  // -- jobs ----------------------------------------------------------------------------------------------------------
+
+  /// Stores all of `specs` or none, in order, with ascending ids. Each becomes queued, or scheduled if its run_at lies
+  /// after `now`.
+  [[nodiscard]] virtual expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) = 0;
+
+  /// Marks a queued job running and begins its next attempt. Fails with not_ready if it is no longer queued.
+  [[nodiscard]] virtual expected<job_grant> claim(const claim_request& request, timestamp now) = 0;
+
+  /// Confirms a claim: the job's process is about to run. Fails with stale_attempt.
+  [[nodiscard]] virtual outcome confirm_start(attempt_key key, timestamp now) = 0;
+
+  /// Stores the state of one step of the running attempt. Fails with stale_attempt.
+  [[nodiscard]] virtual outcome record_step(attempt_key key, const step_record& step) = 0;
+
+  /// Ends an attempt and moves its job on as judge() says. The same result again returns the stored state with
+  /// `repeated`; fails with stale_attempt if the attempt is not the one that is held, not_found if there is no such
+  /// job.
+  [[nodiscard]] virtual expected<transition_result> finish(const attempt_result& result, timestamp now) = 0;
+
+  /// A waiting job becomes cancelled, a running one cancelling (its worker must be told). A cancelling or cancelled one
+  /// stays as it is, with `repeated`. Fails with conflict if it is final otherwise, not_found, gone.
+  [[nodiscard]] virtual expected<transition_result> cancel(job_id id, const std::string& who, timestamp now) = 0;
+
+  /// Moves at most `limit` scheduled jobs that are due to queued.
+  [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
+
+  /// Every job that is held, after a crash of the node: each is finished as node_restarted (or not_started if its claim
+  /// was never confirmed), at most `limit` per call; an empty answer means that none is left.
+  [[nodiscard]] virtual expected<std::vector<transition_result>> recover(timestamp now, std::size_t limit) = 0;
+
+  /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`.
+  [[nodiscard]] virtual expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id,
+                                                                    std::size_t limit) = 0;
+
+  // -- upkeep --------------------------------------------------------------------------------------------------------
+
+  /// Copies the write-ahead log into the database file as far as readers allow. Not inside a transaction. Returns the
+  /// number of bytes the write-ahead log still holds.
+  [[nodiscard]] virtual expected<std::int64_t> checkpoint() = 0;
+
+  /// An identity made when the database was created; marks the processes of this node's jobs.
+  [[nodiscard]] virtual const std::string& node_id() const noexcept = 0;
+};
+
+} // namespace kcx
