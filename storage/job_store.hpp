@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ namespace kcx {
 
 /// Asks for one particular job on behalf of one worker.
 struct claim_request {
+  /// 0 only asks for the grant that this worker and nonce may hold already (the asker lost the answer and its memory).
   job_id job;
   std::string worker;
   /// Chosen by the asker, never 0, unique per question: asking again with the same nonce while the attempt it created
@@ -52,7 +55,7 @@ struct promotion {
   std::optional<timestamp> next_due;
 };
 
-/// A final or re-queued job after finish(), cancel() or recovery.
+/// A final or re-queued job after finish(), cancel() or end_held().
 struct transition_result {
   job_change change;
   /// Set when the job became ready (again).
@@ -101,9 +104,10 @@ public:
   /// Moves at most `limit` scheduled jobs that are due to queued.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
-  /// Every job that is held, after a crash of the node: each is finished as node_restarted (or not_started if its claim
-  /// was never confirmed), at most `limit` per call; an empty answer means that none is left.
-  [[nodiscard]] virtual expected<std::vector<transition_result>> recover(timestamp now, std::size_t limit) = 0;
+  /// Ends every held attempt, or only those of `worker`, whose holder is gone: as `outcome` if its start was confirmed,
+  /// else as not_started. At most `limit` per call; an empty answer means that none is left.
+  [[nodiscard]] virtual expected<std::vector<transition_result>>
+  end_held(const std::optional<std::string>& worker, attempt_outcome outcome, timestamp now, std::size_t limit) = 0;
 
   /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`.
   [[nodiscard]] virtual expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id,
