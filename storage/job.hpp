@@ -112,6 +112,8 @@ struct command_line {
 
   /// What is executed: never empty.
   [[nodiscard]] std::vector<std::string> argv() const;
+
+  bool operator==(const command_line&) const = default;
 };
 
 /// One of several commands that run in order in one workspace.
@@ -122,6 +124,8 @@ struct step_spec {
   bool continue_on_error = false;
   /// Runs also after a failure, a time limit or a cancel.
   bool always = false;
+
+  bool operator==(const step_spec&) const = default;
 };
 
 enum class interrupt_policy : std::uint8_t { fail, requeue };
@@ -163,6 +167,8 @@ struct job_spec {
   std::chrono::milliseconds backoff{5'000};
   interrupt_policy on_interrupt = interrupt_policy::fail;
   std::int32_t max_interrupts = 3;
+
+  bool operator==(const job_spec&) const = default;
 };
 
 // -- what is known about it -------------------------------------------------------------------------------------------
@@ -201,6 +207,8 @@ struct history_record {
   timestamp at;
   job_state state = job_state::queued;
   job_reason reason = job_reason::none;
+  /// With reason retry or requeued: what ended the attempt.
+  job_reason cause = job_reason::none;
   std::int32_t attempt = 0;
   std::string worker;
 };
@@ -211,9 +219,13 @@ struct job_record {
   job_spec spec; ///< Without secrets: those never leave the store except in a grant.
   job_state state = job_state::queued;
   job_reason reason = job_reason::none;
+  /// With reason retry or requeued: what ended the attempt.
+  job_reason cause = job_reason::none;
   std::string message;
-  /// Attempts begun so far; 0 before the first claim.
+  /// Attempts begun so far; 0 before the first claim. Only ever rises, so that the number fences.
   std::int32_t attempt = 0;
+  /// How many of them do not count against `max_attempts`: interrupted, drained or never started.
+  std::int32_t uncounted = 0;
   std::int32_t interrupts = 0;
   std::string worker;
   std::optional<std::int32_t> exit_code;
@@ -227,8 +239,11 @@ struct job_record {
   std::optional<std::chrono::milliseconds> duration;
   log_summary log;
   std::optional<job_id> retry_of;
-  /// Of the latest attempt. Filled by the reader's single-job query only.
+  /// Counts the changes of state: two records of one job with the same version differ in nothing but running steps.
+  std::int64_t version = 0;
+  /// Of the latest attempt, one per step of the spec.
   std::vector<step_record> steps;
+  /// Filled by the reader's single-job query only.
   std::vector<history_record> history;
 };
 
@@ -260,7 +275,15 @@ enum class attempt_outcome : std::uint8_t {
   node_stopped,   ///< Ended because the node stops.
   node_restarted, ///< Found running by a node that just started.
   not_started,    ///< The claim was not confirmed.
+  lease_expired,  ///< A remote worker stopped renewing its lease.
 };
+
+/// Stored in the database as text: append only, never rename.
+[[nodiscard]] std::string_view to_string(attempt_outcome outcome) noexcept;
+[[nodiscard]] std::optional<attempt_outcome> parse_attempt_outcome(std::string_view text) noexcept;
+
+/// "SIGSEGV" for 11; "SIG77" for a number without a name.
+[[nodiscard]] std::string signal_name(std::int32_t number);
 
 /// Everything reported about the end of an attempt.
 struct attempt_result {
@@ -279,14 +302,21 @@ struct attempt_result {
 struct verdict {
   job_state state = job_state::failed;
   job_reason reason = job_reason::none;
+  /// What ended the attempt; the same as `reason` unless the job goes on (retry, requeued).
+  job_reason cause = job_reason::none;
   /// With state scheduled: how long the retry waits, before jitter.
   std::chrono::milliseconds delay{0};
   bool counts_interrupt = false;
-  /// The attempt number is given back (clean drain, unconfirmed claim).
+  /// The attempt does not count against `max_attempts` (interrupted, clean drain, unconfirmed claim). Its number is not
+  /// used again: the next attempt has the next number, and a log of its own.
   bool gives_attempt_back = false;
 };
 
 /// The single place that decides what an ended attempt means for its job. Pure. `job.state` must be held.
 [[nodiscard]] verdict judge(const job_record& job, const attempt_result& result) noexcept;
+
+/// The wait before a retry, spread by up to a quarter either way by a hash of the attempt: jobs that failed together
+/// do not come back together, and the same attempt always waits equally long.
+[[nodiscard]] std::chrono::milliseconds with_jitter(std::chrono::milliseconds delay, attempt_key key) noexcept;
 
 } // namespace kcx

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace kcx {

@@ -29,8 +29,10 @@ struct job_filter {
 };
 
 struct job_page {
-  std::vector<job_record> items; ///< Newest first, without steps and history.
-  std::optional<job_id> next;    ///< Pass as `before` for the next page.
+  std::vector<job_record> items; ///< Newest first, without history.
+  /// Pass as `before` for the next page. A page may be short, even empty, and yet have a next one: a rare match is
+  /// looked for in bounded time per call.
+  std::optional<job_id> next;
 };
 
 /// Figures for the inspection port.

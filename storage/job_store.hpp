@@ -14,6 +14,7 @@
 #include "storage/job.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,6 +37,8 @@ struct claim_request {
 struct job_grant {
   attempt_key key;
   job_spec spec; ///< With secrets.
+  /// The same question had been granted before; nothing was written.
+  bool repeated = false;
 };
 
 /// What happened to the jobs an operation touched; the database actor turns it into notices after the commit.
@@ -63,6 +66,9 @@ struct transition_result {
   /// The same finish had been stored before; this is the stored truth and nothing was written.
   bool repeated = false;
 };
+
+/// Finds how large the log of an attempt is whose holder can no longer say.
+using log_lookup = std::function<log_summary(attempt_key)>;
 
 class job_store {
 public:
@@ -105,9 +111,12 @@ public:
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
   /// Ends every held attempt, or only those of `worker`, whose holder is gone: as `outcome` if its start was confirmed,
-  /// else as not_started. At most `limit` per call; an empty answer means that none is left.
-  [[nodiscard]] virtual expected<std::vector<transition_result>>
-  end_held(const std::optional<std::string>& worker, attempt_outcome outcome, timestamp now, std::size_t limit) = 0;
+  /// else as not_started. At most `limit` per call; an empty answer means that none is left. `log_of` tells what the
+  /// holder left of an attempt's log; without it the sizes are stored as 0.
+  [[nodiscard]] virtual expected<std::vector<transition_result>> end_held(const std::optional<std::string>& worker,
+                                                                          attempt_outcome outcome, timestamp now,
+                                                                          std::size_t limit,
+                                                                          const log_lookup& log_of = {}) = 0;
 
   /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`.
   [[nodiscard]] virtual expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id,

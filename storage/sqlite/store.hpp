@@ -1,0 +1,30 @@
+/// The queue in an SQLite file: the write side. See job_store.hpp for what each operation does.
+///
+/// One connection in the whole machine may write and checkpoint this file, and it is this one: SQLite before 3.51.3 may
+/// damage a file that two connections write or checkpoint at the same moment. The node's lock on its data directory
+/// sees to it; other programs may hold the file's write lock for a while, which is storage_busy here.
+#pragma once
+
+#include "config/error.hpp"
+#include "storage/job_store.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+namespace kcx {
+
+struct sqlite_options {
+  /// How long one operation waits for another process that holds the file, before it is storage_busy.
+  std::chrono::milliseconds busy_timeout{5'000};
+  /// What one step of priority is worth in waiting time. See order_key().
+  std::chrono::milliseconds ageing_step{60'000};
+};
+
+/// Opens the database, creating or migrating it. Readers must be opened after it and closed before it.
+/// Fails with storage_unusable if the file is damaged, of another program or of a newer version (then nothing was
+/// written), with storage_busy, storage_full or storage_failed as the operating system has it.
+[[nodiscard]] expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::path& file, timestamp now,
+                                                                     const sqlite_options& options = {});
+
+} // namespace kcx
