@@ -76,6 +76,8 @@ struct error {
 template <class T>
 class [[nodiscard]] expected {
 public:
+  /// An error: there is no value yet.
+  expected() : data_{std::in_place_index<1>, no_value()} {}
   expected(T value) : data_{std::in_place_index<0>, std::move(value)} {}
   expected(struct error failure) : data_{std::in_place_index<1>, std::move(failure)} {}
 
@@ -94,6 +96,8 @@ public:
   [[nodiscard]] struct error&& error() && { return std::move(*std::get_if<1>(&data_)); }
 
 private:
+  static struct error no_value() { return {ec::internal, "an answer without a value", {}}; }
+
   std::variant<T, struct error> data_;
 };
 

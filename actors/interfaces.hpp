@@ -1,0 +1,179 @@
+/// The one-page map of the node: every actor's interface, and a sentence on each message.
+///
+/// Order is dependency order: an interface mentions only those above it. Types are in messages.hpp. "After the commit"
+/// means: the answer is sent when the write is durable, never before.
+#pragma once
+
+#include "actors/messages.hpp"
+
+#include <caf/typed_actor.hpp>
+
+namespace kcx {
+
+// -- what several roles share -----------------------------------------------------------------------------------------
+
+/// Every actor answers these.
+using status_actor = caf::typed_actor<
+  // What it can tell about itself; shown by the inspection port.
+  caf::replies_to<status_atom>::with<actor_status>,
+  // Throws the text, as a bug in a handler would. Sent only where fault injection is switched on.
+  caf::reacts_to<fault_atom, std::string>>;
+
+/// Hears what became of jobs: the log hub, the scheduler, the HTTP bridge.
+using change_listener_actor = caf::typed_actor<
+  // One commit's changes, after that commit, in commit order.
+  caf::reacts_to<changed_atom, job_changes>>;
+
+/// Hears which jobs are ready: the dispatcher.
+using ready_listener_actor = caf::typed_actor<
+  // After each commit that touched a ready or cancelled job.
+  caf::reacts_to<ready_atom, ready_notice>>;
+
+/// Can be told to end an attempt: a worker, local or behind a proxy.
+using attempt_holder_actor = caf::typed_actor<
+  // End this attempt by its kill ladder. May arrive before the grant it concerns.
+  caf::reacts_to<cancel_atom, attempt_key>>;
+
+/// Holds followers of logs: the HTTP bridge.
+using follower_host_actor = caf::typed_actor<
+  // The log that this follower follows grew, or its attempt ended.
+  caf::reacts_to<grew_atom, follower_id>>;
+
+// -- storage side -----------------------------------------------------------------------------------------------------
+
+/// The DATABASE actor: the only writer of the queue file. Every answer comes after the commit.
+using database_actor = caf::typed_actor<
+  // Stores all of the jobs or none.
+  caf::replies_to<enqueue_atom, std::vector<job_spec>>::with<expected<std::vector<job_record>>>,
+  // Marks one job running for one worker. Fails with not_ready if somebody else was first.
+  caf::replies_to<claim_atom, claim_request>::with<expected<job_grant>>,
+  // Confirms a claim. Fails with stale_attempt.
+  caf::replies_to<start_atom, attempt_key>::with<outcome>,
+  // Stores the state of one step of a running attempt. Fails with stale_attempt.
+  caf::replies_to<step_atom, attempt_key, step_record>::with<outcome>,
+  // Ends an attempt; repeating it is harmless. Fails with stale_attempt.
+  caf::replies_to<complete_atom, attempt_result>::with<expected<transition_result>>,
+  // Ends whatever a vanished worker held.
+  caf::replies_to<abandon_atom, std::string>::with<outcome>,
+  // Cancels a waiting job, or has a running one told. The text says who asked.
+  caf::replies_to<cancel_atom, job_id, std::string>::with<expected<transition_result>>,
+  // Moves jobs that are due to the queue; answers when to ask again at the latest.
+  caf::replies_to<promote_atom>::with<expected<std::optional<timestamp>>>,
+  // Copies the write-ahead log into the database file; answers what is left of it, in bytes.
+  caf::replies_to<checkpoint_atom>::with<expected<std::int64_t>>,
+  // From now on sends ready notices to the listener; answers what is ready now.
+  caf::replies_to<subscribe_atom, ready_listener_actor>::with<expected<ready_snapshot>>,
+  // The next ready jobs behind the given one, for a listener whose memory of them was cut.
+  caf::replies_to<refill_atom, std::int64_t, job_id>::with<expected<ready_snapshot>>,
+  // From now on sends changes to the listener.
+  caf::reacts_to<subscribe_atom, change_listener_actor>,
+  // To itself: everything that came before this is one commit.
+  caf::reacts_to<flush_atom>>::extend_with<status_actor>;
+
+/// A READER: one read-only connection. Sees what is committed.
+using reader_actor =
+  caf::typed_actor<caf::replies_to<get_atom, job_id>::with<expected<job_record>>,
+                   caf::replies_to<list_atom, job_filter>::with<expected<job_page>>,
+                   // Where the log of an attempt (0: the latest) is and what bounds it.
+                   caf::replies_to<log_atom, job_id, std::int32_t>::with<expected<log_location>>,
+                   caf::replies_to<stats_atom>::with<expected<queue_stats>>>::extend_with<status_actor>;
+
+// -- workers ----------------------------------------------------------------------------------------------------------
+
+/// The LOG HUB: tells followers that a log grew or ended; never carries bytes.
+using log_hub_actor = caf::typed_actor<
+  // From a worker: the log of this attempt now has so many bytes.
+  caf::reacts_to<grew_atom, attempt_key, std::int64_t>,
+  // Wakes this follower of the attempt's log each time it grows, and when the attempt ends.
+  caf::reacts_to<follow_atom, attempt_key, follower_id, follower_host_actor>,
+  // The follower is gone.
+  caf::reacts_to<unfollow_atom, attempt_key,
+                 follower_id>>::extend_with<change_listener_actor>::extend_with<status_actor>;
+
+/// The DISPATCHER: matches ready jobs with idle workers. All that a worker knows of the queue.
+using dispatcher_actor = caf::typed_actor<
+  // A worker is idle. Answered with a committed grant as soon as a fitting job is ready.
+  caf::replies_to<claim_atom, work_request, attempt_holder_actor>::with<expected<job_grant>>,
+  // A busy worker makes itself known to a new dispatcher.
+  caf::reacts_to<register_atom, attempt_key, attempt_holder_actor>,
+  // Passed on to the database.
+  caf::replies_to<start_atom, attempt_key>::with<outcome>,
+  caf::replies_to<step_atom, attempt_key, step_record>::with<outcome>,
+  caf::replies_to<complete_atom, attempt_result>::with<expected<transition_result>>,
+  // Hands out nothing more.
+  caf::reacts_to<drain_atom>,
+  caf::reacts_to<rewire_atom, database_actor>>::extend_with<ready_listener_actor>::extend_with<status_actor>;
+
+/// A WORKER: one job at a time: claim, run, complete.
+using worker_actor = caf::typed_actor<
+  // From its runner's process, by way of the process thread.
+  caf::reacts_to<runner_atom, runner_event>,
+  // Takes nothing new; ends what runs now or lets it end.
+  caf::reacts_to<stop_atom, stop_mode>, caf::replies_to<info_atom>::with<worker_info>,
+  caf::reacts_to<rewire_atom, dispatcher_actor>,
+  caf::reacts_to<rewire_atom, log_hub_actor>>::extend_with<attempt_holder_actor>::extend_with<status_actor>;
+
+/// The WORKER SUPERVISOR: keeps one worker and one runner per slot alive, and cleans up after those that die.
+using worker_supervisor_actor = caf::typed_actor<
+  // Every slot with what it does.
+  caf::replies_to<list_atom>::with<std::vector<worker_info>>,
+  // A runner process of a slot (first number) in its n-th life (second) said something, or ended.
+  caf::reacts_to<runner_atom, std::uint32_t, std::uint64_t, runner_event>,
+  caf::reacts_to<exited_atom, std::uint32_t, std::uint64_t>,
+  // No process of a dead runner of this slot and life is left.
+  caf::reacts_to<swept_atom, std::uint32_t, std::uint64_t>,
+  // Stops all workers; answered when no job and no runner is left.
+  caf::replies_to<stop_atom, stop_mode>::with<outcome>,
+  // Makes the worker of the slot (from 1) throw; see fault_atom.
+  caf::reacts_to<fault_atom, std::uint32_t, std::string>, caf::reacts_to<rewire_atom, database_actor>,
+  caf::reacts_to<rewire_atom, dispatcher_actor>, caf::reacts_to<rewire_atom, log_hub_actor>>::extend_with<status_actor>;
+
+/// The SCHEDULER: everything that happens at a time.
+using scheduler_actor = caf::typed_actor<
+  // To itself.
+  caf::reacts_to<tick_atom>, caf::reacts_to<checkpoint_atom>,
+  caf::reacts_to<rewire_atom, database_actor>>::extend_with<change_listener_actor>::extend_with<status_actor>;
+
+// -- the outside ------------------------------------------------------------------------------------------------------
+
+/// The HTTP BRIDGE: requests in, typed messages out, answers back.
+using http_bridge_actor =
+  caf::typed_actor<caf::reacts_to<http_atom, http_exchange_ptr>,
+                   // A long poll's time is up.
+                   caf::reacts_to<expire_atom, std::uint64_t>,
+                   // The node drains: takes no new job.
+                   caf::reacts_to<drain_atom>, caf::reacts_to<rewire_atom, database_actor>,
+                   caf::reacts_to<rewire_atom, std::vector<reader_actor>>, caf::reacts_to<rewire_atom, log_hub_actor>,
+                   caf::reacts_to<rewire_atom, worker_supervisor_actor>>::extend_with<change_listener_actor>::
+    extend_with<follower_host_actor>::extend_with<status_actor>;
+
+/// The INSPECTOR: the inspection port.
+using inspector_actor =
+  caf::typed_actor<caf::reacts_to<http_atom, http_exchange_ptr>,
+                   // The actors whose own status is worth showing, by name; replaces the former list.
+                   caf::reacts_to<rewire_atom, std::vector<std::pair<std::string, status_actor>>>,
+                   caf::reacts_to<rewire_atom, std::vector<reader_actor>>>::extend_with<status_actor>;
+
+/// The ROOT SUPERVISOR: starts the others in order, restarts them, stops them in reverse order.
+using root_supervisor_actor = caf::typed_actor<
+  // Stops the node's actors; answered when the last is gone.
+  caf::replies_to<stop_atom, stop_mode>::with<outcome>,
+  // Makes the n-th actor (from 1) of this name throw. Fails with not_found; forbidden unless fault injection is on.
+  caf::replies_to<fault_atom, std::string, std::uint32_t>::with<outcome>>::extend_with<status_actor>;
+
+} // namespace kcx
+
+CAF_BEGIN_TYPE_ID_BLOCK(kcx_handles, caf::id_block::kcx_messages::end)
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::status_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::change_listener_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::ready_listener_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::attempt_holder_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::follower_host_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::database_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::reader_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (std::vector<kcx::reader_actor>))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::log_hub_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::dispatcher_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::worker_supervisor_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (std::vector<std::pair<std::string, kcx::status_actor>>))
+CAF_END_TYPE_ID_BLOCK(kcx_handles)

@@ -1,0 +1,182 @@
+/// Every message type of the node and its type ids, in one place: CAF wants each type registered once per program.
+///
+/// All messages stay inside one process (remote workers speak HTTP), so types need no serialization; CAF asks for that
+/// to be said (CAF_ALLOW_UNSAFE_MESSAGE_TYPE).
+///
+/// A reply that may fail for a reason of KCX's own is an expected<T>: the error with its fields is a value. CAF's own
+/// errors (timeout, receiver gone) mean only that the answer is unknown.
+#pragma once
+
+#include "actors/runner/protocol.hpp"
+#include "config/error.hpp"
+#include "storage/job.hpp"
+#include "storage/job_reader.hpp"
+#include "storage/job_store.hpp"
+
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kcx {
+
+/// What an actor tells about itself, as a JSON object; see docs/architecture.md for each role's fields.
+using actor_status = nlohmann::json;
+
+/// The changes of one commit, in order. Shared, since every listener gets the same.
+using job_changes = std::shared_ptr<const std::vector<job_change>>;
+
+/// What one commit did to the ready jobs, for the dispatcher. Numbered without gaps.
+struct ready_notice {
+  std::uint64_t number = 0;
+  std::vector<ready_job> ready;
+  std::vector<job_id> gone;
+  /// Held jobs that somebody cancelled; their workers must be told.
+  std::vector<attempt_key> cancelled;
+};
+
+/// The ready jobs at one moment, in dispatch order. `number` is that of the last notice it includes.
+struct ready_snapshot {
+  std::uint64_t number = 0;
+  std::vector<ready_job> jobs;
+  /// More ready jobs are behind the last of `jobs`.
+  bool more = false;
+};
+
+/// A worker's question for its next job.
+struct work_request {
+  std::string worker;
+  std::vector<std::string> labels;
+  /// The same until this question is answered, so that a repeat after a timeout claims nothing twice.
+  std::uint64_t nonce = 0;
+};
+
+/// Who works on what, for the API.
+struct worker_info {
+  std::string name;
+  std::string state; ///< "starting", "idle", "busy", "stopping".
+  std::optional<attempt_key> attempt;
+  std::int64_t runner_pid = 0;
+};
+
+/// How a stop treats jobs that run.
+enum class stop_mode : std::uint8_t {
+  drain, ///< Take nothing new, let running jobs end by themselves.
+  now,   ///< End running jobs by the kill ladder; their policy decides what becomes of them.
+};
+
+/// A parsed request and the way to answer it: see actors/http/exchange.hpp. Only a pointer here, so that actors which
+/// know no HTTP do not compile it.
+struct http_exchange;
+using http_exchange_ptr = std::shared_ptr<http_exchange>;
+
+/// Names one open follower of a log; never a session itself, which may be gone by the time a message arrives.
+using follower_id = std::uint64_t;
+
+/// A place in the log of one attempt that runs or ran.
+struct log_location {
+  attempt_key key;
+  log_summary log;
+  bool final = false;
+};
+
+} // namespace kcx
+
+CAF_BEGIN_TYPE_ID_BLOCK(kcx_messages, caf::first_custom_type_id)
+CAF_ADD_TYPE_ID(kcx_messages, (nlohmann::json))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::attempt_key))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::attempt_result))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_grant>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_page>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_record>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::log_location>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::queue_stats>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::ready_snapshot>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::int64_t>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::optional<kcx::timestamp>>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::job_record>>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::transition_result>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::claim_request))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::http_exchange_ptr))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_changes))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_filter))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_id))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::outcome))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::ready_notice))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::runner_event))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::step_record))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::stop_mode))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::worker_info))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::work_request))
+CAF_ADD_TYPE_ID(kcx_messages, (std::vector<kcx::job_spec>))
+CAF_ADD_TYPE_ID(kcx_messages, (std::vector<kcx::worker_info>))
+
+CAF_ADD_ATOM(kcx_messages, kcx, abandon_atom, "abandon")
+CAF_ADD_ATOM(kcx_messages, kcx, cancel_atom, "cancel")
+CAF_ADD_ATOM(kcx_messages, kcx, changed_atom, "changed")
+CAF_ADD_ATOM(kcx_messages, kcx, checkpoint_atom, "checkpoint")
+CAF_ADD_ATOM(kcx_messages, kcx, claim_atom, "claim")
+CAF_ADD_ATOM(kcx_messages, kcx, complete_atom, "complete")
+CAF_ADD_ATOM(kcx_messages, kcx, drain_atom, "drain")
+CAF_ADD_ATOM(kcx_messages, kcx, enqueue_atom, "enqueue")
+CAF_ADD_ATOM(kcx_messages, kcx, exited_atom, "exited")
+CAF_ADD_ATOM(kcx_messages, kcx, expire_atom, "expire")
+CAF_ADD_ATOM(kcx_messages, kcx, fault_atom, "fault")
+CAF_ADD_ATOM(kcx_messages, kcx, flush_atom, "flush")
+CAF_ADD_ATOM(kcx_messages, kcx, follow_atom, "follow")
+CAF_ADD_ATOM(kcx_messages, kcx, get_atom, "get")
+CAF_ADD_ATOM(kcx_messages, kcx, grew_atom, "grew")
+CAF_ADD_ATOM(kcx_messages, kcx, http_atom, "http")
+CAF_ADD_ATOM(kcx_messages, kcx, info_atom, "info")
+CAF_ADD_ATOM(kcx_messages, kcx, list_atom, "list")
+CAF_ADD_ATOM(kcx_messages, kcx, log_atom, "log")
+CAF_ADD_ATOM(kcx_messages, kcx, promote_atom, "promote")
+CAF_ADD_ATOM(kcx_messages, kcx, ready_atom, "ready")
+CAF_ADD_ATOM(kcx_messages, kcx, refill_atom, "refill")
+CAF_ADD_ATOM(kcx_messages, kcx, register_atom, "register")
+CAF_ADD_ATOM(kcx_messages, kcx, rewire_atom, "rewire")
+CAF_ADD_ATOM(kcx_messages, kcx, runner_atom, "runner")
+CAF_ADD_ATOM(kcx_messages, kcx, start_atom, "start")
+CAF_ADD_ATOM(kcx_messages, kcx, stats_atom, "stats")
+CAF_ADD_ATOM(kcx_messages, kcx, status_atom, "status")
+CAF_ADD_ATOM(kcx_messages, kcx, step_atom, "step")
+CAF_ADD_ATOM(kcx_messages, kcx, stop_atom, "stop")
+CAF_ADD_ATOM(kcx_messages, kcx, subscribe_atom, "subscribe")
+CAF_ADD_ATOM(kcx_messages, kcx, swept_atom, "swept")
+CAF_ADD_ATOM(kcx_messages, kcx, tick_atom, "tick")
+CAF_ADD_ATOM(kcx_messages, kcx, unfollow_atom, "unfollow")
+CAF_END_TYPE_ID_BLOCK(kcx_messages)
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(nlohmann::json)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::attempt_key)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::attempt_result)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_grant>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_page>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_record>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::log_location>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::queue_stats>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::ready_snapshot>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::int64_t>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::optional<kcx::timestamp>>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::job_record>>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::transition_result>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::claim_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::http_exchange_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_changes)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_filter)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_id)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::outcome)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::ready_notice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::runner_event)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::step_record)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::stop_mode)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::worker_info)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::work_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<kcx::job_spec>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<kcx::worker_info>)
