@@ -232,6 +232,8 @@ struct job_record {
   std::optional<std::int32_t> signal;
   timestamp created_at;
   std::optional<timestamp> queued_at;
+  /// Its place among ready jobs; meaningful while queued. See order_key().
+  std::int64_t order_key = 0;
   std::optional<timestamp> run_at;
   std::optional<timestamp> started_at;
   std::optional<timestamp> finished_at;
@@ -257,6 +259,9 @@ struct ready_job {
   std::string queue;
   std::vector<std::string> labels;
 };
+
+/// What the dispatcher needs to know of this queued job.
+[[nodiscard]] ready_job to_ready(const job_record& job);
 
 /// Ready time minus priority × ageing step: a job of priority p overtakes what became ready up to p steps before it,
 /// and nothing older, so nothing starves.
