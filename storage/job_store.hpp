@@ -110,11 +110,11 @@ public:
   /// Moves at most `limit` scheduled jobs that are due to queued.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
-  /// Ends every held attempt, or only those of `worker`, whose holder is gone: as `outcome` if its start was confirmed,
+  /// Ends every held attempt, or only those of `worker`, whose holder is gone: `as` given if its start was confirmed,
   /// else as not_started. At most `limit` per call; an empty answer means that none is left. `log_of` tells what the
   /// holder left of an attempt's log; without it the sizes are stored as 0.
   [[nodiscard]] virtual expected<std::vector<transition_result>> end_held(const std::optional<std::string>& worker,
-                                                                          attempt_outcome outcome, timestamp now,
+                                                                          attempt_outcome as, timestamp now,
                                                                           std::size_t limit,
                                                                           const log_lookup& log_of = {}) = 0;
 

@@ -1,0 +1,50 @@
+/// What one commit of the database actor owes: answers to those who asked, and notices to those who listen.
+///
+/// A plain class that knows no actor; nothing in it is sent before the commit succeeded.
+#pragma once
+
+#include "config/error.hpp"
+#include "storage/job.hpp"
+#include "storage/job_store.hpp"
+
+#include <functional>
+#include <vector>
+
+namespace kcx {
+
+class commit_batch {
+public:
+  /// Answers one asker: with the result of its operation if the pointer is null, else with the error.
+  using settle = std::function<void(const error*)>;
+
+  void add(settle answer) { answers_.push_back(std::move(answer)); }
+
+  // -- what the operations did, in order
+  // -------------------------------------------------------------------------------
+
+  void inserted(const std::vector<job_record>& jobs, timestamp now);
+  void claimed(const job_grant& grant, const std::string& worker, timestamp now);
+  void moved(const transition_result& result);
+  void promoted(const promotion& result);
+
+  [[nodiscard]] std::size_t size() const noexcept { return answers_.size(); }
+  /// Nothing is owed to anybody.
+  [[nodiscard]] bool empty() const noexcept { return answers_.empty() && changes_.empty(); }
+
+  /// Answers everybody, with the error if there is one, in the order of asking.
+  void settle_all(const error* failure) const;
+
+  [[nodiscard]] const std::vector<ready_job>& ready() const noexcept { return ready_; }
+  [[nodiscard]] const std::vector<job_id>& gone() const noexcept { return gone_; }
+  [[nodiscard]] const std::vector<attempt_key>& cancelled() const noexcept { return cancelled_; }
+  [[nodiscard]] const std::vector<job_change>& changes() const noexcept { return changes_; }
+
+private:
+  std::vector<settle> answers_;
+  std::vector<ready_job> ready_;
+  std::vector<job_id> gone_;
+  std::vector<attempt_key> cancelled_;
+  std::vector<job_change> changes_;
+};
+
+} // namespace kcx

@@ -1,0 +1,248 @@
+#include "actors/database.hpp"
+
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace kcx {
+
+namespace {
+
+/// How many ready jobs one snapshot or refill carries.
+constexpr std::size_t window = 10'000;
+
+/// Held attempts ended per round of abandon(): a worker holds one, so one round is the rule.
+constexpr std::size_t abandon_round = 100;
+
+constexpr std::size_t promote_round = 500;
+
+} // namespace
+
+database::database(caf::actor_config& cfg, std::unique_ptr<job_store> store, database_options options)
+  : actor_base{cfg, "database"}, store_{std::move(store)}, options_{std::move(options)} {
+  set_down_handler([this](const caf::down_msg& down) {
+    std::erase_if(change_listeners_, [&](const auto& each) { return each.address() == down.source; });
+  });
+}
+
+database::behavior_type database::make_behavior() {
+  return {
+    [this](enqueue_atom, const std::vector<job_spec>& specs) {
+      return write<expected<std::vector<job_record>>>([&] { return enqueue(specs); });
+    },
+    [this](claim_atom, const claim_request& request) {
+      return write<expected<job_grant>>([&] { return claim(request); });
+    },
+    [this](start_atom, attempt_key key) { return write<outcome>([&] { return store_->confirm_start(key, now()); }); },
+    [this](step_atom, attempt_key key, const step_record& step) {
+      return write<outcome>([&] { return store_->record_step(key, step); });
+    },
+    [this](complete_atom, const attempt_result& result) {
+      return write<expected<transition_result>>([&] { return complete(result); });
+    },
+    [this](abandon_atom, const std::string& worker) { return write<outcome>([&] { return abandon(worker); }); },
+    [this](cancel_atom, job_id job, const std::string& who) {
+      return write<expected<transition_result>>([&] { return cancel(job, who); });
+    },
+    [this](promote_atom) { return write<expected<std::optional<timestamp>>>([&] { return promote(); }); },
+    [this](checkpoint_atom) { return checkpoint(); },
+    [this](subscribe_atom, const ready_listener_actor& listener) { return subscribe(listener); },
+    [this](refill_atom, std::int64_t after_key, job_id after) { return refill(after_key, after); },
+    [this](subscribe_atom, const change_listener_actor& listener) {
+      monitor(listener);
+      change_listeners_.push_back(listener);
+    },
+    [this](flush_atom) {
+      flush_pending_ = false;
+      flush();
+    },
+    [this](status_atom) { return status(); },
+    [this](fault_atom, const std::string& text) { fault(text); },
+  };
+}
+
+// -- handlers ---------------------------------------------------------------------------------------------------------
+
+expected<std::vector<job_record>> database::enqueue(const std::vector<job_spec>& specs) {
+  const auto at = now();
+  auto jobs = store_->insert(specs, at);
+  if (jobs)
+    batch_.inserted(*jobs, at);
+  return jobs;
+}
+
+expected<job_grant> database::claim(const claim_request& request) {
+  const auto at = now();
+  auto grant = store_->claim(request, at);
+  if (grant)
+    batch_.claimed(*grant, request.worker, at);
+  return grant;
+}
+
+expected<transition_result> database::complete(const attempt_result& result) {
+  auto moved = store_->finish(result, now());
+  if (moved)
+    batch_.moved(*moved);
+  return moved;
+}
+
+outcome database::abandon(const std::string& worker) {
+  for (;;) {
+    auto ended = store_->end_held(worker, attempt_outcome::worker_crashed, now(), abandon_round, options_.log_of);
+    if (!ended)
+      return std::move(ended).error();
+    if (ended->empty())
+      return kcx::done{};
+    for (const auto& each : *ended)
+      batch_.moved(each);
+  }
+}
+
+expected<transition_result> database::cancel(job_id job, const std::string& who) {
+  auto moved = store_->cancel(job, who, now());
+  if (moved)
+    batch_.moved(*moved);
+  return moved;
+}
+
+expected<std::optional<timestamp>> database::promote() {
+  auto promoted = store_->promote_due(now(), promote_round);
+  if (!promoted)
+    return std::move(promoted).error();
+  batch_.promoted(*promoted);
+  return promoted->next_due;
+}
+
+expected<std::int64_t> database::checkpoint() {
+  flush();
+  since_checkpoint_ = 0;
+  auto left = store_->checkpoint();
+  if (left)
+    wal_bytes_ = *left;
+  return left;
+}
+
+expected<ready_snapshot> database::subscribe(const ready_listener_actor& listener) {
+  // What is in the open batch must be told exactly once: commit it before the snapshot, under the old subscription.
+  flush();
+  ready_listener_ = listener;
+  return refill(std::numeric_limits<std::int64_t>::min(), job_id{});
+}
+
+expected<ready_snapshot> database::refill(std::int64_t after_key, job_id after) {
+  flush();
+  auto jobs = store_->ready_jobs(after_key, after, window);
+  if (!jobs)
+    return std::move(jobs).error();
+  const bool more = jobs->size() == window;
+  return ready_snapshot{notice_number_, std::move(*jobs), more};
+}
+
+void database::flush() {
+  if (batch_.empty() && !store_->in_transaction())
+    return;
+  const auto began = std::chrono::steady_clock::now();
+  if (store_->in_transaction()) {
+    if (auto committed = store_->commit(); !committed) {
+      ++failed_commits_;
+      spdlog::error("database: a commit of {} operations failed: {}", batch_.size(), committed.error().message);
+      return fail_batch(committed.error());
+    }
+    ++commits_;
+  }
+  const auto took = std::chrono::steady_clock::now() - began;
+  commit_time_ += took;
+  longest_commit_ = std::max<std::chrono::nanoseconds>(longest_commit_, took);
+  operations_ += batch_.size();
+  since_checkpoint_ += batch_.size();
+  largest_batch_ = std::max(largest_batch_, batch_.size());
+
+  const auto batch = std::exchange(batch_, {});
+  batch.settle_all(nullptr);
+  publish(batch);
+  if (since_checkpoint_ >= options_.checkpoint_every) {
+    since_checkpoint_ = 0;
+    // Through the mailbox, so that the answers that wait there for their commit are not held up first.
+    caf::anon_send(database_actor{this}, checkpoint_atom_v);
+  }
+}
+
+actor_status database::status() const {
+  const auto milliseconds = [](std::chrono::nanoseconds span) {
+    return std::chrono::duration<double, std::milli>(span).count();
+  };
+  return {{"commits", commits_},
+          {"failed_commits", failed_commits_},
+          {"operations", operations_},
+          {"largest_batch", largest_batch_},
+          {"commit_ms_total", milliseconds(commit_time_)},
+          {"commit_ms_longest", milliseconds(longest_commit_)},
+          {"wal_bytes", wal_bytes_}};
+}
+
+// -- batch ------------------------------------------------------------------------------------------------------------
+
+template <class Reply, class Op>
+caf::typed_response_promise<Reply> database::write(Op op) {
+  auto promise = make_response_promise<Reply>();
+  if (!flush_pending_) {
+    flush_pending_ = true;
+    caf::anon_send(database_actor{this}, flush_atom_v);
+  }
+  auto result = std::make_shared<Reply>(op());
+  if (!*result) {
+    check_transaction(result->error());
+    promise.deliver(std::move(*result));
+    return promise;
+  }
+  batch_.add([promise, result](const error* failure) mutable {
+    promise.deliver(failure == nullptr ? std::move(*result) : Reply{*failure});
+  });
+  if (batch_.size() >= options_.batch_limit)
+    flush();
+  return promise;
+}
+
+void database::check_transaction(const error& failure) {
+  // A full disk (and a few other causes) makes SQLite roll the whole transaction back by itself. Whatever ran in it is
+  // undone, though it had succeeded: those who asked must hear so, and no later operation may join a ghost.
+  if (!store_->in_transaction() && !batch_.empty()) {
+    ++failed_commits_;
+    spdlog::error("database: a transaction of {} operations was rolled back: {}", batch_.size(), failure.message);
+    fail_batch(failure);
+  }
+}
+
+void database::fail_batch(const error& failure) {
+  store_->rollback();
+  const auto batch = std::exchange(batch_, {});
+  batch.settle_all(&failure);
+}
+
+void database::publish(const commit_batch& batch) {
+  if (ready_listener_ && !(batch.ready().empty() && batch.gone().empty() && batch.cancelled().empty())) {
+    ready_notice notice{++notice_number_, batch.ready(), batch.gone(), batch.cancelled()};
+    caf::anon_send(ready_listener_, ready_atom_v, std::move(notice));
+  }
+  if (!change_listeners_.empty() && !batch.changes().empty()) {
+    const auto changes = std::make_shared<const std::vector<job_change>>(batch.changes());
+    for (const auto& listener : change_listeners_)
+      caf::anon_send(listener, changed_atom_v, changes);
+  }
+}
+
+timestamp database::now() {
+  latest_ = std::max(latest_, options_.clock());
+  return latest_;
+}
+
+void database::on_stop() noexcept {
+  const error unknown{ec::outcome_unknown, "the database connection ended before the write was confirmed", {}};
+  // Closing rolls back what is open, and must come before the answers: who asks again must find the file free.
+  store_.reset();
+  std::exchange(batch_, {}).settle_all(&unknown);
+}
+
+} // namespace kcx

@@ -1,0 +1,90 @@
+/// The DATABASE actor: owns the only connection that writes. See database_actor in interfaces.hpp.
+///
+/// Group commit by mailbox: each write runs inside the open transaction, its answer is kept, and the first write of a
+/// batch sends the actor a flush. Whatever stands in the mailbox before that flush is committed with it, in one fsync;
+/// answers and notices go out only after. With one client this costs nothing, with many it shares the fsync.
+#pragma once
+
+#include "actors/actor_base.hpp"
+#include "actors/commit_batch.hpp"
+#include "actors/interfaces.hpp"
+#include "storage/job_store.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kcx {
+
+struct database_options {
+  /// Tells the time; tests pass their own.
+  std::function<timestamp()> clock = wall_clock_now;
+  /// What a vanished worker left of a log.
+  log_lookup log_of;
+  /// Operations per commit at the most.
+  std::size_t batch_limit = 512;
+  /// Operations between two checkpoints of the write-ahead log.
+  std::size_t checkpoint_every = 4'096;
+};
+
+/// Blocks on the disk: spawn detached. Closes the store when it ends, whatever ended it; every promise that is open
+/// then is answered outcome_unknown.
+class database : public actor_base<database_actor> {
+public:
+  database(caf::actor_config& cfg, std::unique_ptr<job_store> store, database_options options);
+
+  behavior_type make_behavior() override;
+
+private:
+  // -- handlers
+  // ----------------------------------------------------------------------------------------------------------
+  expected<std::vector<job_record>> enqueue(const std::vector<job_spec>& specs);
+  expected<job_grant> claim(const claim_request& request);
+  expected<transition_result> complete(const attempt_result& result);
+  outcome abandon(const std::string& worker);
+  expected<transition_result> cancel(job_id job, const std::string& who);
+  expected<std::optional<timestamp>> promote();
+  expected<std::int64_t> checkpoint();
+  expected<ready_snapshot> subscribe(const ready_listener_actor& listener);
+  expected<ready_snapshot> refill(std::int64_t after_key, job_id after);
+  void flush();
+  actor_status status() const;
+
+  // -- batch
+  // -------------------------------------------------------------------------------------------------------------
+
+  /// Runs `op` in the open transaction and promises its result for after the commit; an error is answered at once.
+  template <class Reply, class Op>
+  caf::typed_response_promise<Reply> write(Op op);
+  /// Deals with a transaction that the engine rolled back under a failed operation.
+  void check_transaction(const error& failure);
+  void fail_batch(const error& failure);
+  void publish(const commit_batch& batch);
+  /// Now, but never before an earlier answer of this function: a clock step back must not reorder the queue.
+  timestamp now();
+
+  void on_stop() noexcept override;
+
+  std::unique_ptr<job_store> store_;
+  database_options options_;
+  commit_batch batch_;
+  bool flush_pending_ = false;
+  timestamp latest_{};
+  std::uint64_t notice_number_ = 0;
+  ready_listener_actor ready_listener_;
+  std::vector<change_listener_actor> change_listeners_;
+
+  // Figures for status().
+  std::uint64_t commits_ = 0;
+  std::uint64_t failed_commits_ = 0;
+  std::uint64_t operations_ = 0;
+  std::uint64_t since_checkpoint_ = 0;
+  std::size_t largest_batch_ = 0;
+  std::chrono::nanoseconds commit_time_{0};
+  std::chrono::nanoseconds longest_commit_{0};
+  std::int64_t wal_bytes_ = 0;
+};
+
+} // namespace kcx

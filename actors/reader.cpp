@@ -1,0 +1,27 @@
+#include "actors/reader.hpp"
+
+namespace kcx {
+
+reader::reader(caf::actor_config& cfg, std::unique_ptr<job_reader> source)
+  : actor_base{cfg, "reader"}, source_{std::move(source)} {}
+
+reader::behavior_type reader::make_behavior() {
+  return {
+    [this](get_atom, job_id job) { return source_->job(job); },
+    [this](list_atom, const job_filter& filter) { return source_->jobs(filter); },
+    [this](log_atom, job_id job, std::int32_t attempt) { return locate_log(job, attempt); },
+    [this](stats_atom) { return source_->stats(); },
+    [](status_atom) { return actor_status::object(); },
+    [this](fault_atom, const std::string& text) { fault(text); },
+  };
+}
+
+expected<log_location> reader::locate_log(job_id job, std::int32_t attempt) {
+  auto found = source_->log_of(job, attempt);
+  if (!found)
+    return std::move(found).error();
+  const auto& [key, log] = *found;
+  return log_location{key, log, log.bytes >= 0};
+}
+
+} // namespace kcx
