@@ -11,7 +11,7 @@ OWN_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 ANY_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 
 # What every actor may use: the protocol and the base class, which belong to no role.
-SHARED = ("interfaces", "messages", "actor_base", "type_ids")
+SHARED = ("interfaces", "messages", "actor_base", "actor_registry", "type_ids")
 # Plain folders below actors/ that no role owns alone; each names the folders it may include besides config and storage.
 PLAIN = {
     "actors/runner": ("actors/runner",),

@@ -1,0 +1,102 @@
+"""The kcx command."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from kcx_node import BUILD, processes_matching, unique_sleep, wait_until
+
+
+@pytest.mark.parametrize("script,code", [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)])
+def test_run_follows_the_job_and_exits_with_its_code(node, script, code):
+    done = node.cli("run", "--", "sh", "-c", f"echo out; {script}")
+    assert done.returncode == code, done
+    assert "out\n" in done.stdout
+
+
+def test_run_shows_the_progress_of_steps_from_a_file(node, tmp_path):
+    spec = tmp_path / "job.json"
+    spec.write_text(json.dumps({"name": "two", "steps": [{"name": "first", "command": "echo one"},
+                                                         {"name": "second", "command": "echo two; exit 5"}]}))
+    done = node.cli("run", "--file", spec)
+    assert done.returncode == 5, done
+    shown = done.stdout + done.stderr
+    assert all(word in shown for word in ("first", "second", "one", "two")), shown
+
+
+def test_run_tells_time_limit_and_cancel_by_its_exit_code(node):
+    assert node.cli("run", "--time-limit", "0.3", "--", "sleep", "60").returncode == 124
+    job = node.submit("sleep 600", cancel_grace_s=0.5)
+    node.wait_for_state(job["id"], "running")
+    assert node.cli("cancel", job["id"]).returncode == 0
+    assert node.cli("wait", job["id"]).returncode == 130
+
+
+def test_wait_tells_an_interrupted_job(node):
+    job = node.submit("echo up; sleep 600")
+    assert next(node.follow(job["id"])) == "up"
+    node.kill9()
+    node.start()
+    assert node.cli("wait", job["id"]).returncode == 75
+
+
+def test_submit_prints_the_id_and_status_shows_the_job(node):
+    done = node.cli("submit", "--", "true")
+    assert done.returncode == 0, done
+    job_id = int(done.stdout.split()[-1])
+    assert node.cli("wait", job_id).returncode == 0
+    shown = node.cli("status", job_id)
+    assert shown.returncode == 0 and "succeeded" in shown.stdout
+
+
+def test_every_command_speaks_json(node):
+    job = json.loads(node.cli("--json", "submit", "--", "echo", "hi").stdout)
+    node.wait(job["id"])
+    assert json.loads(node.cli("--json", "status", job["id"]).stdout)["state"] == "succeeded"
+    assert [j["id"] for j in json.loads(node.cli("--json", "list").stdout)["items"]] == [job["id"]]
+    assert json.loads(node.cli("--json", "node", "status").stdout)["pid"] == node.pid
+
+
+def test_logs_prints_the_log_and_follows_it(node, fifo):
+    job = node.run("echo hello")
+    assert node.cli("logs", job["id"]).stdout == "hello\n"
+    running = node.submit("echo begin; sleep 0.3; echo end")
+    assert node.cli("logs", "-f", running["id"]).stdout == "begin\nend\n"
+
+
+def test_list_shows_the_jobs(node):
+    job = node.run("true", name="visible")
+    shown = node.cli("list").stdout
+    assert str(job["id"]) in shown and "visible" in shown and "succeeded" in shown
+
+
+def test_the_node_is_found_by_environment(node):
+    for env in ({"KCX_DATA": str(node.data)}, {"KCX_URL": node.url, "KCX_TOKEN": node.token}):
+        done = node.cli("run", "--", "true", data=False, env=env)
+        assert done.returncode == 0, done
+
+
+def test_an_interrupted_run_cancels_the_job(node):
+    sleep = unique_sleep()
+    client = subprocess.Popen([BUILD / "kcx", "--data", node.data, "run", "--", "sh", "-c", sleep],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: node.jobs(state="running"), what="the job runs")
+    os.kill(client.pid, signal.SIGINT)
+    assert client.wait(30) == 130
+    (job,) = node.jobs()
+    assert node.wait(job["id"])["state"] == "cancelled"
+    wait_until(lambda: processes_matching(sleep) == [])
+
+
+def test_errors_have_exit_codes_of_their_own(node):
+    assert node.cli("no-such-command").returncode == 2
+    assert node.cli("status").returncode == 2
+    unknown = node.cli("status", 999)
+    assert unknown.returncode == 4 and "999" in unknown.stderr
+    refused = node.cli("status", 1, data=False, env={"KCX_URL": node.url, "KCX_TOKEN": "wrong"})
+    assert refused.returncode == 4 and refused.stderr
+    node.kill9()
+    unreachable = node.cli("status", 1)
+    assert unreachable.returncode == 3 and unreachable.stderr

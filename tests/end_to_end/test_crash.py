@@ -1,0 +1,87 @@
+"""kill -9 of the node, and what a restart finds."""
+from kcx_node import processes_matching, unique_sleep, wait_until
+
+
+def test_a_running_job_is_interrupted_by_a_crash_of_the_node(start_node):
+    node = start_node()
+    sleep = unique_sleep()
+    job = node.submit(f"echo begun; {sleep}")
+    assert next(node.follow(job["id"])) == "begun"
+    node.kill9()
+    wait_until(lambda: processes_matching(sleep) == [], what="the job's tree is gone without a node")
+    node.start()
+    job = node.wait(job["id"])
+    assert (job["state"], job["reason"], job["attempt"]) == ("interrupted", "node_restarted", 1)
+    assert job["finished_at"] is not None
+    assert node.log(job["id"]).startswith("begun"), "the log up to the crash is kept"
+    assert node.run("true")["state"] == "succeeded"
+
+
+def test_a_job_that_asks_for_it_is_queued_again_and_never_runs_twice_at_once(start_node, tmp_path):
+    node = start_node()
+    job = node.submit(f"cd {tmp_path}; exec 9> lock; flock -n 9 || echo twice >> twice; echo run >> runs; "
+                      "test $(wc -l < runs) -ge 2 || sleep 600", on_interrupt="requeue")
+    runs = tmp_path / "runs"
+    wait_until(lambda: runs.exists() and runs.read_text() == "run\n", what="the first run")
+    node.kill9()
+    node.start()
+    job = node.wait(job["id"])
+    assert (job["state"], job["interrupts"]) == ("succeeded", 1)
+    assert runs.read_text() == "run\nrun\n"
+    assert not (tmp_path / "twice").exists()
+
+
+def test_a_job_that_kills_its_node_is_not_queued_again_for_ever(start_node, tmp_path):
+    node = start_node(slots=1)
+    runs = tmp_path / "runs"
+    job = node.submit(f"echo run >> {runs}; sleep 600", on_interrupt="requeue")
+    for count in range(1, 5):
+        wait_until(lambda: runs.exists() and len(runs.read_text().split()) == count, what=f"run {count}")
+        node.kill9()
+        node.start()
+    job = node.wait(job["id"])
+    assert (job["state"], job["reason"], job["interrupts"]) == ("interrupted", "node_restarted", 4)
+    assert len(runs.read_text().split()) == 4, "three times again by default"
+
+
+def test_queued_jobs_keep_their_order_over_a_crash(start_node, tmp_path):
+    node = start_node(slots=1)
+    out = tmp_path / "order"
+    blocker = node.submit("sleep 600")
+    node.wait_for_state(blocker["id"], "running")
+    jobs = node.submit_many([{"command": f"echo {n} >> {out}"} for n in range(15)])
+    node.kill9()
+    node.start()
+    node.wait(jobs[-1]["id"])
+    assert out.read_text().split() == [str(n) for n in range(15)]
+    assert node.job(blocker["id"])["state"] == "interrupted"
+
+
+def test_ids_are_not_used_again_after_a_crash(start_node):
+    node = start_node()
+    before = [node.run("true")["id"] for _ in range(3)]
+    node.kill9()
+    node.start()
+    assert node.submit("true")["id"] > max(before)
+
+
+def test_a_cancel_that_was_under_way_is_not_forgotten(start_node):
+    node = start_node()
+    sleep = unique_sleep()
+    job = node.submit(f"trap '' TERM; echo up; {sleep}; {sleep}", cancel_grace_s=60)
+    assert next(node.follow(job["id"])) == "up"
+    assert node.cancel(job["id"]).status == 202
+    node.kill9()
+    node.start()
+    assert node.wait(job["id"])["state"] == "cancelled"
+    wait_until(lambda: processes_matching(sleep) == [])
+
+
+def test_a_finished_job_and_its_log_are_the_same_after_a_crash(start_node):
+    node = start_node()
+    job = node.run("seq 1 100; exit 4")
+    log = node.log(job["id"])
+    node.kill9()
+    node.start()
+    assert node.job(job["id"]) == job
+    assert node.log(job["id"]) == log

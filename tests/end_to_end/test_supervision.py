@@ -1,0 +1,134 @@
+"""Actors that throw and runners that die: who notices, and what becomes of the job."""
+import os
+import signal
+
+import pytest
+
+from kcx_node import processes_matching, unique_sleep, wait_until
+
+
+def worker_of(node, job_id):
+    return next(w for w in node.workers() if w["job"] == job_id)
+
+
+def assert_failed_once_by_its_worker(node, job, sleep):
+    job = node.wait(job["id"])
+    assert (job["state"], job["reason"]) == ("failed", "worker_crashed")
+    assert processes_matching(sleep) == [], "marked only when the tree is gone"
+    finals = [entry for entry in job["history"] if entry["state"] == "failed"]
+    assert len(finals) == 1, job["history"]
+    jobs = [node.run("true") for _ in range(4)]
+    assert {j["state"] for j in jobs} == {"succeeded"}, "a new worker takes the next job"
+    assert node.job(job["id"]) == job
+
+
+def start_a_tree(node):
+    sleep = unique_sleep()
+    job = node.submit(f"setsid sh -c '{sleep} & {sleep}' & trap '' TERM; echo up; {sleep}", cancel_grace_s=0.5)
+    assert next(node.follow(job["id"])) == "up"
+    wait_until(lambda: len(processes_matching(sleep)) >= 3, what="the tree is up")
+    return job, sleep
+
+
+def test_a_worker_that_throws_fails_its_job_exactly_once(start_node):
+    node = start_node(slots=1, fault_injection=True)
+    job, sleep = start_a_tree(node)
+    node.inject_fault("worker", 1)
+    assert_failed_once_by_its_worker(node, job, sleep)
+
+
+def test_a_killed_runner_fails_its_job_exactly_once(start_node):
+    node = start_node(slots=1)
+    job, sleep = start_a_tree(node)
+    os.kill(worker_of(node, job["id"])["runner_pid"], signal.SIGKILL)
+    assert_failed_once_by_its_worker(node, job, sleep)
+
+
+def test_a_killed_idle_runner_is_replaced(start_node):
+    node = start_node(slots=1)
+    node.run("true")
+    pid = node.workers()[0]["runner_pid"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: node.workers()[0]["runner_pid"] not in (pid, None), what="a new runner")
+    assert node.run("true")["state"] == "succeeded"
+
+
+def test_a_job_that_asks_for_it_is_queued_again_when_its_worker_crashes(start_node, tmp_path):
+    node = start_node(slots=1, fault_injection=True)
+    runs = tmp_path / "runs"
+    job = node.submit(f"echo run >> {runs}; test $(wc -l < {runs}) -ge 2 || sleep 600", on_interrupt="requeue",
+                      cancel_grace_s=0.2)
+    wait_until(lambda: runs.exists() and runs.read_text() == "run\n", what="the first run")
+    node.inject_fault("worker", 1)
+    job = node.wait(job["id"])
+    assert (job["state"], job["interrupts"]) == ("succeeded", 1)
+
+
+def test_other_workers_go_on_when_one_crashes(start_node, fifo):
+    node = start_node(slots=2, fault_injection=True)
+    steady = node.submit(f"read x < {fifo.path}; echo steady")
+    node.wait_for_state(steady["id"], "running")
+    job, sleep = start_a_tree(node)
+    index = int(worker_of(node, job["id"])["name"].rsplit("/", 1)[1])
+    node.inject_fault("worker", index)
+    assert node.wait(job["id"])["reason"] == "worker_crashed"
+    assert processes_matching(sleep) == []
+    fifo.release()
+    assert node.wait(steady["id"])["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("actor", ["reader", "dispatcher", "scheduler", "log_hub", "database", "http_bridge",
+                                   "inspector", "worker_supervisor"])
+def test_an_actor_that_throws_is_replaced_and_the_node_goes_on(start_node, actor):
+    node = start_node(fault_injection=True)
+    assert node.run("true")["state"] == "succeeded"
+    before = {a["id"] for a in node.actors(actor)}
+    assert before, f"no actor is named {actor}"
+    node.inject_fault(actor)
+
+    def replaced():
+        try:
+            after = {a["id"] for a in node.actors(actor)}
+        except (OSError, AssertionError):
+            return False  # the inspection port itself may be the one that restarts
+        return len(after) == len(before) and after != before
+    wait_until(replaced, what=f"a new {actor}")
+
+    def submitted():
+        response = node.submit_raw({"command": "echo again"})
+        return response.json() if response.status == 201 else None
+    job = wait_until(submitted, what="a submission is accepted again")
+    assert node.wait(job["id"])["state"] == "succeeded"
+    assert node.log(job["id"]) == "again\n"
+
+
+def test_a_reader_that_throws_disturbs_no_running_job(start_node, fifo):
+    node = start_node(fault_injection=True)
+    job = node.submit(f"read x < {fifo.path}; echo unharmed")
+    node.wait_for_state(job["id"], "running")
+    before = {a["id"] for a in node.actors("reader")}
+    node.inject_fault("reader")
+    wait_until(lambda: {a["id"] for a in node.actors("reader")} != before, what="a new reader")
+    fifo.release()
+    assert node.wait(job["id"])["state"] == "succeeded"
+    assert node.log(job["id"]) == "unharmed\n"
+
+
+def test_too_many_restarts_end_the_node_with_a_clear_error(start_node):
+    node = start_node(fault_injection=True)
+
+    def inject():
+        try:
+            node.request("POST", "/v1/node/faults", {"actor": "scheduler", "index": 1}, timeout=5)
+        except OSError:
+            pass  # the node is ending
+        return node.process.poll() is not None
+    wait_until(inject, what="the node gives up")
+    assert node.ended() not in (0, -signal.SIGABRT, -signal.SIGSEGV)
+    assert "scheduler" in node.output() and "restart" in node.output()
+
+
+def test_faults_cannot_be_injected_unless_the_node_allows_it(node):
+    response = node.request("POST", "/v1/node/faults", {"actor": "worker", "index": 1})
+    assert response.status in (403, 404)
+    response.problem(response.status)
