@@ -87,22 +87,24 @@ using log_hub_actor = caf::typed_actor<
   // Wakes this follower of the attempt's log each time it grows, and when the attempt ends.
   caf::reacts_to<follow_atom, attempt_key, follower_id, follower_host_actor>,
   // The follower is gone.
-  caf::reacts_to<unfollow_atom, attempt_key,
-                 follower_id>>::extend_with<change_listener_actor>::extend_with<status_actor>;
+  caf::reacts_to<unfollow_atom, attempt_key, follower_id>,
+  // To itself: wakes those whose log grew since they were woken last.
+  caf::reacts_to<tick_atom>>::extend_with<change_listener_actor>::extend_with<status_actor>;
 
 /// The DISPATCHER: matches ready jobs with idle workers. All that a worker knows of the queue.
 using dispatcher_actor = caf::typed_actor<
   // A worker is idle. Answered with a committed grant as soon as a fitting job is ready.
   caf::replies_to<claim_atom, work_request, attempt_holder_actor>::with<expected<job_grant>>,
   // A busy worker makes itself known to a new dispatcher.
-  caf::reacts_to<register_atom, attempt_key, attempt_holder_actor>,
+  caf::reacts_to<register_atom, held_attempt, attempt_holder_actor>,
   // Passed on to the database.
   caf::replies_to<start_atom, attempt_key>::with<outcome>,
   caf::replies_to<step_atom, attempt_key, step_record>::with<outcome>,
   caf::replies_to<complete_atom, attempt_result>::with<expected<transition_result>>,
   // Hands out nothing more.
-  caf::reacts_to<drain_atom>,
-  caf::reacts_to<rewire_atom, database_actor>>::extend_with<ready_listener_actor>::extend_with<status_actor>;
+  caf::reacts_to<drain_atom>, caf::reacts_to<rewire_atom, database_actor>,
+  // To itself: what could not be asked before is asked again.
+  caf::reacts_to<tick_atom>>::extend_with<ready_listener_actor>::extend_with<status_actor>;
 
 /// A WORKER: one job at a time: claim, run, complete.
 using worker_actor = caf::typed_actor<
@@ -110,8 +112,9 @@ using worker_actor = caf::typed_actor<
   caf::reacts_to<runner_atom, runner_event>,
   // Takes nothing new; ends what runs now or lets it end.
   caf::reacts_to<stop_atom, stop_mode>, caf::replies_to<info_atom>::with<worker_info>,
-  caf::reacts_to<rewire_atom, dispatcher_actor>,
-  caf::reacts_to<rewire_atom, log_hub_actor>>::extend_with<attempt_holder_actor>::extend_with<status_actor>;
+  caf::reacts_to<rewire_atom, dispatcher_actor>, caf::reacts_to<rewire_atom, log_hub_actor>,
+  // To itself: what was not answered is asked again.
+  caf::reacts_to<tick_atom>>::extend_with<attempt_holder_actor>::extend_with<status_actor>;
 
 /// The WORKER SUPERVISOR: keeps one worker and one runner per slot alive, and cleans up after those that die.
 using worker_supervisor_actor = caf::typed_actor<
@@ -126,7 +129,9 @@ using worker_supervisor_actor = caf::typed_actor<
   caf::replies_to<stop_atom, stop_mode>::with<outcome>,
   // Makes the worker of the slot (from 1) throw; see fault_atom.
   caf::reacts_to<fault_atom, std::uint32_t, std::string>, caf::reacts_to<rewire_atom, database_actor>,
-  caf::reacts_to<rewire_atom, dispatcher_actor>, caf::reacts_to<rewire_atom, log_hub_actor>>::extend_with<status_actor>;
+  caf::reacts_to<rewire_atom, dispatcher_actor>, caf::reacts_to<rewire_atom, log_hub_actor>,
+  // To itself: what was not answered is asked again, and what takes too long is ended.
+  caf::reacts_to<tick_atom>>::extend_with<status_actor>;
 
 /// The SCHEDULER: everything that happens at a time.
 using scheduler_actor = caf::typed_actor<

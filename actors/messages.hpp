@@ -47,6 +47,8 @@ struct ready_snapshot {
   std::vector<ready_job> jobs;
   /// More ready jobs are behind the last of `jobs`.
   bool more = false;
+  /// In the answer to a subscription: held jobs that somebody cancelled, since an earlier notice may have been lost.
+  std::vector<attempt_key> cancelled = {};
 };
 
 /// A worker's question for its next job.
@@ -55,6 +57,16 @@ struct work_request {
   std::vector<std::string> labels;
   /// The same until this question is answered, so that a repeat after a timeout claims nothing twice.
   std::uint64_t nonce = 0;
+  /// Asked before: a dispatcher that does not know the nonce must ask the database for its grant first.
+  bool repeat = false;
+};
+
+/// What a busy worker tells a new dispatcher.
+struct held_attempt {
+  attempt_key key;
+  std::string worker;
+  std::string project;
+  std::int32_t weight = 1;
 };
 
 /// Who works on what, for the API.
@@ -103,6 +115,7 @@ CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::optional<kcx::timestamp>>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::job_record>>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::transition_result>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::claim_request))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::held_attempt))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::http_exchange_ptr))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_changes))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_filter))
@@ -167,6 +180,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::optional<kcx::timestamp>>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::job_record>>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::transition_result>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::claim_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::held_attempt)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::http_exchange_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_changes)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_filter)
