@@ -22,6 +22,11 @@ constexpr std::size_t promote_round = 500;
 
 database::database(caf::actor_config& cfg, std::unique_ptr<job_store> store, database_options options)
   : actor_base{cfg, "database"}, store_{std::move(store)}, options_{std::move(options)} {
+  set_exit_handler([this](caf::exit_msg& stop) {
+    // A stop is orderly: what was done is made durable. A crash (exception) does not come through here.
+    flush();
+    quit(std::move(stop.reason));
+  });
   set_down_handler([this](const caf::down_msg& down) {
     std::erase_if(change_listeners_, [&](const auto& each) { return each.address() == down.source; });
   });
@@ -51,8 +56,10 @@ database::behavior_type database::make_behavior() {
     [this](subscribe_atom, const ready_listener_actor& listener) { return subscribe(listener); },
     [this](refill_atom, std::int64_t after_key, job_id after) { return refill(after_key, after); },
     [this](subscribe_atom, const change_listener_actor& listener) {
-      monitor(listener);
-      change_listeners_.push_back(listener);
+      if (std::ranges::find(change_listeners_, listener) == change_listeners_.end()) {
+        monitor(listener);
+        change_listeners_.push_back(listener);
+      }
     },
     [this](flush_atom) {
       flush_pending_ = false;
@@ -170,15 +177,15 @@ void database::flush() {
 }
 
 actor_status database::status() const {
-  const auto milliseconds = [](std::chrono::nanoseconds span) {
+  const auto in_ms = [](std::chrono::nanoseconds span) {
     return std::chrono::duration<double, std::milli>(span).count();
   };
   return {{"commits", commits_},
           {"failed_commits", failed_commits_},
           {"operations", operations_},
           {"largest_batch", largest_batch_},
-          {"commit_ms_total", milliseconds(commit_time_)},
-          {"commit_ms_longest", milliseconds(longest_commit_)},
+          {"commit_ms_total", in_ms(commit_time_)},
+          {"commit_ms_longest", in_ms(longest_commit_)},
           {"wal_bytes", wal_bytes_}};
 }
 

@@ -161,10 +161,12 @@ using inspector_actor =
 
 /// The ROOT SUPERVISOR: starts the others in order, restarts them, stops them in reverse order.
 using root_supervisor_actor = caf::typed_actor<
-  // Stops the node's actors; answered when the last is gone.
+  // Stops the node's actors; answered when the last is gone. May be sent again, to end a drain now.
   caf::replies_to<stop_atom, stop_mode>::with<outcome>,
   // Makes the n-th actor (from 1) of this name throw. Fails with not_found; forbidden unless fault injection is on.
-  caf::replies_to<fault_atom, std::string, std::uint32_t>::with<outcome>>::extend_with<status_actor>;
+  caf::replies_to<fault_atom, std::string, std::uint32_t>::with<outcome>,
+  // To itself: try again to start the n-th child.
+  caf::reacts_to<start_atom, std::uint32_t>>::extend_with<status_actor>;
 
 } // namespace kcx
 
