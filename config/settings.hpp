@@ -1,0 +1,87 @@
+/// The settings of `kcx-node`: from the command line, then from the file named by --config, then the defaults.
+///
+/// Every setting is one row of a table in settings.cpp: its name is both the long option and the key in the file.
+/// config/node.ini describes the same settings; a test compares the two.
+#pragma once
+
+#include "config/error.hpp"
+#include "config/units.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kcx {
+
+/// From here on upwards entries are written.
+enum class log_level : std::uint8_t { debug, info, warning, error };
+[[nodiscard]] std::string_view to_string(log_level level) noexcept;
+[[nodiscard]] std::optional<log_level> parse_log_level(std::string_view text) noexcept;
+
+/// A complete and checked set. The members' initial values are the defaults.
+struct settings {
+  std::filesystem::path data = "./kcx-data";
+  endpoint http{"127.0.0.1", 7070};
+  endpoint inspect{"127.0.0.1", 7071};
+  /// Allows addresses other hosts can reach without TLS.
+  bool insecure = false;
+  /// Largest request body, in bytes.
+  std::int64_t body_limit = 32LL << 20;
+
+  /// Jobs that run at the same time, 1 … 1024; the number of cores unless given.
+  std::int32_t slots = 1;
+  /// Labels of this node's workers: they take jobs that ask for none but these. Sorted, each once.
+  std::vector<std::string> labels;
+  /// The program that leads each slot's processes; absolute.
+  std::filesystem::path runner;
+  /// Log bytes kept of an attempt whose job does not say.
+  std::int64_t log_limit = 64LL << 20;
+
+  /// How long SIGTERM lets running jobs go on before they are ended.
+  std::chrono::milliseconds drain_timeout{60'000};
+  /// When the node ends jobs: from SIGTERM to SIGKILL, unless the job's own cancel_grace_s is shorter.
+  std::chrono::milliseconds stop_grace{2'000};
+
+  /// Read-only database connections, each an actor with a thread, 1 … 64.
+  std::int32_t readers = 2;
+  /// Threads that all other actors share, 1 … 64.
+  std::int32_t scheduler_threads = 2;
+  /// By how much earlier one step of priority puts a job into the order; bounds how long a low priority waits.
+  std::chrono::milliseconds ageing_step{60'000};
+
+  log_level log = log_level::info;
+  /// Enables POST /v1/node/faults: for tests of supervision only.
+  bool fault_injection = false;
+
+  /// Not empty if the command line asked for --help or --version: print it to standard output and exit with 0. Nothing
+  /// else was checked then.
+  std::string answer;
+};
+
+/// What a user needs to know of one setting.
+struct setting_info {
+  /// Without dashes, e.g. "drain-timeout".
+  std::string_view name;
+  /// What stands for the value in help, e.g. "DURATION"; empty for a switch.
+  std::string_view placeholder;
+  /// As it would be written, or in words in brackets where it depends on the machine: "(number of cores)". Empty where
+  /// there is none.
+  std::string default_text;
+  /// The values it takes, e.g. "a whole number from 1 to 64".
+  std::string_view allowed;
+  /// May be given several times.
+  bool repeats = false;
+};
+
+/// Every setting, in the order of --help and node.ini.
+[[nodiscard]] std::vector<setting_info> known_settings();
+
+/// Reads command line and file. Fails with ec::invalid_setting: the message names the option (with file and line where
+/// it came from a file), the value and what is allowed. Starts nothing, creates nothing.
+[[nodiscard]] expected<settings> parse_settings(int argc, const char* const* argv);
+
+} // namespace kcx
