@@ -37,8 +37,18 @@ def is_protocol(path):
     return folder_of(path) == "actors" and pathlib.PurePath(path).stem in SHARED
 
 
+def roles():
+    """The names of all actors, from the interfaces themselves: `using worker_actor = …` makes worker a role."""
+    interfaces = ROOT / "actors" / "interfaces.hpp"
+    return set(re.findall(r"^using (\w+)_actor =", interfaces.read_text(encoding="utf-8"), re.M))
+
+
+ROLES = roles()
+
+
 def is_role(path):
-    return folder_of(path) == "actors" and not is_protocol(path) and pathlib.PurePath(path).stem not in ("node", "asio")
+    """A role's own header; a plain class that a role uses (an index, a batch) is none."""
+    return folder_of(path) == "actors" and pathlib.PurePath(path).stem in ROLES
 
 
 def is_top(path):
@@ -63,10 +73,10 @@ def own_allowed(source, target):
         return True
     for folder, reachable in PLAIN.items():
         if source.startswith(folder + "/"):
-            return target.startswith(tuple(f + "/" for f in reachable)) or is_protocol(target)
+            return target.startswith(tuple(f + "/" for f in reachable)) or (is_protocol(target) and folder != "actors/runner")
     if is_protocol(source):
-        return is_protocol(target)
-    # A role: the protocol and the plain folders, never another role.
+        return is_protocol(target) or target.startswith(tuple(folder + "/" for folder in PLAIN))
+    # A role or a plain class: the protocol, plain classes and plain folders, never another role.
     return is_protocol(target) or (not is_role(target) and not is_top(target))
 
 
