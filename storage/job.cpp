@@ -202,6 +202,10 @@ std::int64_t order_key(timestamp ready_at, std::int32_t priority, std::chrono::m
   return (ready_at.time_since_epoch() - priority * ageing_step).count();
 }
 
+ready_job to_ready(const job_record& job) {
+  return {job.id, job.order_key, job.spec.weight, job.spec.project, job.spec.queue, job.spec.labels};
+}
+
 verdict judge(const job_record& job, const attempt_result& result) noexcept {
   const auto cause = reason_of(result);
   if (job.state == cancelling)

@@ -1,0 +1,261 @@
+// The part of the store that moves jobs on: steps, finishing, cancelling, promoting, ending what a lost holder held.
+#include "storage/job_json.hpp"
+#include "storage/sqlite/rows.hpp"
+#include "storage/sqlite/sqlite_store.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace kcx::sqlite {
+
+namespace {
+
+error stale(attempt_key key) {
+  return {ec::stale_attempt,
+          "attempt " + std::to_string(key.attempt) + " of job " + std::to_string(key.job.value) + " is no longer held",
+          {}};
+}
+
+/// How a step ended that was running when its attempt did.
+step_state last_state(attempt_outcome outcome) {
+  switch (outcome) {
+  case attempt_outcome::time_limit:
+  case attempt_outcome::no_output: return step_state::timed_out;
+  case attempt_outcome::cancelled: return step_state::cancelled;
+  case attempt_outcome::worker_crashed:
+  case attempt_outcome::node_stopped:
+  case attempt_outcome::node_restarted:
+  case attempt_outcome::not_started:
+  case attempt_outcome::lease_expired: return step_state::interrupted;
+  default: return step_state::failed;
+  }
+}
+
+job_change change_of(const hot_row& row, job_state state, job_reason reason, timestamp at) {
+  return {row.id, state, reason, row.attempt, row.worker, at};
+}
+
+} // namespace
+
+expected<hot_row> sqlite_store::load(job_id id) {
+  auto row = db_->use(sql::select_for_move);
+  if (!row.bind(id).step())
+    return missing_job(*db_, id);
+  hot_row job;
+  job.id = id;
+  job.state = read_state(row, 0);
+  job.reason = read_reason(row, 1);
+  job.message = row.text(2);
+  job.attempt = row.number(3);
+  job.uncounted = row.number(4);
+  job.interrupts = row.number(5);
+  job.worker = row.text(6);
+  job.nonce = row.integer(7);
+  job.claimed_at = row.optional_time(8);
+  job.started_at = row.optional_time(9);
+  job.ready = {id, row.integer(10), row.number(11), row.text(12), row.text(13), read_labels(row, 14)};
+  job.plain = row.integer(15) != 0;
+  return job;
+}
+
+// -- steps ------------------------------------------------------------------------------------------------------------
+
+bool sqlite_store::put_step(attempt_key key, const step_record& step) {
+  return db_->use(sql::put_step_if_held)
+           .bind(key.job, key.attempt, step.index, to_string(step.state), step.exit_code, step.signal, step.started_at,
+                 step.finished_at)
+           .run() != 0;
+}
+
+outcome sqlite_store::record_step(attempt_key key, const step_record& step) {
+  return write(parts::one, [&]() -> outcome {
+    if (!put_step(key, step))
+      return stale(key);
+    return done{};
+  });
+}
+
+void sqlite_store::store_steps(const attempt_result& result, timestamp now) {
+  for (const auto& step : result.steps)
+    put_step(result.key, step);
+  db_->use(sql::end_running_steps)
+    .bind(result.key.job, result.key.attempt, to_string(last_state(result.outcome)), now)
+    .run();
+}
+
+// -- finishing --------------------------------------------------------------------------------------------------------
+
+expected<transition_result> sqlite_store::finish(const attempt_result& result, timestamp now) {
+  return write(parts::several, [&]() -> expected<transition_result> {
+    const auto row = load(result.key.job);
+    if (!row)
+      return row.error();
+    if (!is_held(row->state) || row->attempt != result.key.attempt)
+      return finished_before(*row, result);
+    return finish_held(*row, result, now);
+  });
+}
+
+expected<transition_result> sqlite_store::finished_before(const hot_row& row, const attempt_result& result) {
+  auto stored = db_->use(sql::select_attempt);
+  const auto same = stored.bind(result.key.job, result.key.attempt).step() &&
+                    stored.text(0) == to_string(result.outcome) && stored.optional_number(1) == result.exit_code &&
+                    stored.optional_number(2) == result.signal;
+  if (!same)
+    return stale(result.key);
+  transition_result answer;
+  answer.change = {row.id,         read_state(stored, 3), read_reason(stored, 4), result.key.attempt,
+                   stored.text(5), stored.time(6)};
+  answer.repeated = true;
+  return answer;
+}
+
+expected<transition_result> sqlite_store::finish_held(const hot_row& row, const attempt_result& result, timestamp now) {
+  job_record job;
+  job.state = row.state;
+  job.uncounted = row.uncounted;
+  job.interrupts = row.interrupts;
+  if (!row.plain) {
+    auto stored = db_->use(sql::select_spec);
+    if (!stored.bind(row.id).step())
+      throw bad_value{"a job has no spec"};
+    auto spec = from_stored_json(stored.text(0));
+    if (!spec)
+      throw bad_value{spec.error().message};
+    job.spec = std::move(*spec);
+  }
+  const auto end = judge(job, result);
+  std::optional<timestamp> run_at;
+  auto key = row.ready.order_key; // queued again at its old place
+  if (end.state == job_state::scheduled) {
+    run_at = now + with_jitter(end.delay, result.key);
+    key = order_key(*run_at, job.spec.priority, options_.ageing_step);
+  }
+  // Who cancelled a job is worth more than how its processes ended.
+  const auto& message = row.state == job_state::cancelling ? row.message : result.message;
+  if (!row.plain)
+    store_steps(result, now); // while the attempt is still held: the statement is fenced
+  store_finish(row, result, end, message, now, run_at, key);
+  store_attempt(row, result, end, now);
+  if (!row.plain && is_final(end.state))
+    db_->use(sql::erase_secrets).bind(row.id).run();
+  transition_result answer;
+  answer.change = change_of(row, end.state, end.reason, now);
+  if (end.state == job_state::queued)
+    answer.ready = row.ready;
+  return answer;
+}
+
+void sqlite_store::store_finish(const hot_row& row, const attempt_result& result, const verdict& end,
+                                const std::string& message, timestamp now, std::optional<timestamp> run_at,
+                                std::int64_t key) {
+  const auto started = row.started_at ? row.started_at : result.started_at;
+  const auto final = is_final(end.state);
+  std::optional<std::chrono::milliseconds> duration;
+  if (final && started)
+    duration = std::max(result.duration, std::chrono::milliseconds{0});
+  const auto changed = db_->use(sql::finish_if_held)
+                         .bind(row.id, row.attempt, to_string(end.state), to_string(end.reason), to_string(end.cause),
+                               message, now, end.gives_attempt_back ? 1 : 0, end.counts_interrupt ? 1 : 0, started,
+                               end.state == job_state::queued ? std::optional{now} : std::nullopt, run_at,
+                               final ? std::optional{now} : std::nullopt, key, result.exit_code, result.signal,
+                               duration, result.log.bytes, result.log.cut)
+                         .run();
+  if (changed == 0)
+    throw std::logic_error{"a held job could not be finished"};
+}
+
+void sqlite_store::store_attempt(const hot_row& row, const attempt_result& result, const verdict& end, timestamp now) {
+  db_->use(sql::insert_attempt)
+    .bind(row.id, row.attempt, row.worker, row.nonce, row.claimed_at,
+          row.started_at ? row.started_at : result.started_at, now, to_string(result.outcome), to_string(end.state),
+          to_string(end.reason), to_string(end.cause), result.exit_code, result.signal, result.message,
+          std::max(result.duration, std::chrono::milliseconds{0}), result.log.bytes, result.log.cut)
+    .run();
+}
+
+expected<std::vector<transition_result>> sqlite_store::end_held(const std::optional<std::string>& worker,
+                                                                attempt_outcome how, timestamp now, std::size_t limit,
+                                                                const log_lookup& log_of) {
+  return write(parts::several, [&]() -> expected<std::vector<transition_result>> {
+    std::vector<attempt_result> ended;
+    {
+      auto rows = db_->use(worker ? sql::select_held_by : sql::select_held);
+      rows.bind(static_cast<std::int64_t>(limit));
+      if (worker)
+        rows.bind(*worker);
+      while (rows.step()) {
+        auto& result = ended.emplace_back();
+        result.key = {job_id{rows.integer(0)}, rows.number(1)};
+        result.started_at = rows.optional_time(2);
+        result.outcome = result.started_at ? how : attempt_outcome::not_started;
+        // The clock that measured it is gone with its holder.
+        if (result.started_at)
+          result.duration = std::max(std::chrono::milliseconds{0}, now - *result.started_at);
+      }
+    }
+    std::vector<transition_result> results;
+    for (auto& result : ended) {
+      if (log_of)
+        result.log = log_of(result.key);
+      const auto row = load(result.key.job);
+      if (!row)
+        return row.error();
+      auto moved = finish_held(*row, result, now);
+      if (!moved)
+        return moved.error();
+      results.push_back(std::move(*moved));
+    }
+    return results;
+  });
+}
+
+// -- cancelling and promoting -----------------------------------------------------------------------------------------
+
+expected<transition_result> sqlite_store::cancel(job_id id, const std::string& who, timestamp now) {
+  return write(parts::several, [&]() -> expected<transition_result> {
+    const auto row = load(id);
+    if (!row)
+      return row.error();
+    transition_result answer;
+    if (row->state == job_state::cancelling || row->state == job_state::cancelled) {
+      answer.change = change_of(*row, row->state, row->reason, now);
+      answer.repeated = true;
+      return answer;
+    }
+    if (is_final(row->state))
+      return error{ec::conflict,
+                   "job " + std::to_string(id.value) + " has ended already: " + std::string{to_string(row->state)},
+                   {}};
+    const auto running = row->state == job_state::running;
+    db_->use(running ? sql::cancel_if_running : sql::cancel_if_waiting).bind(id, who, now).run();
+    if (!running && !row->plain)
+      db_->use(sql::erase_secrets).bind(id).run();
+    answer.change =
+      change_of(*row, running ? job_state::cancelling : job_state::cancelled, job_reason::cancelled_by, now);
+    return answer;
+  });
+}
+
+expected<promotion> sqlite_store::promote_due(timestamp now, std::size_t limit) {
+  return write(parts::several, [&]() -> expected<promotion> {
+    promotion moved;
+    {
+      auto rows = db_->use(sql::select_due);
+      rows.bind(now, static_cast<std::int64_t>(limit));
+      while (rows.step()) {
+        moved.ready.push_back(read_ready(rows));
+        moved.changes.push_back(
+          {moved.ready.back().id, job_state::queued, job_reason::none, rows.number(6), rows.text(7), now});
+      }
+    }
+    for (const auto& job : moved.ready)
+      db_->use(sql::queue_if_scheduled).bind(job.id, now).run();
+    auto next = db_->use(sql::select_next_due);
+    if (next.step())
+      moved.next_due = next.optional_time(0);
+    return moved;
+  });
+}
+
+} // namespace kcx::sqlite

@@ -1,0 +1,194 @@
+#include "storage/sqlite/reader.hpp"
+
+#include "storage/sqlite/connection.hpp"
+#include "storage/sqlite/rows.hpp"
+#include "storage/sqlite/schema.hpp"
+#include "storage/sqlite/statements.hpp"
+
+#include <algorithm>
+#include <sqlite3.h>
+#include <system_error>
+
+namespace kcx {
+
+namespace sqlite {
+
+namespace {
+
+constexpr std::size_t largest_page = 1'000;
+/// How many ids one step of a filtered search covers, before the clock is looked at.
+constexpr std::int64_t window = 20'000;
+
+/// One read transaction: everything inside it sees the same moment.
+class snapshot {
+public:
+  explicit snapshot(connection& db) : db_{db} { db_.use(sql::begin_read).run(); }
+  ~snapshot() { sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
+  snapshot(const snapshot&) = delete;
+  snapshot& operator=(const snapshot&) = delete;
+
+private:
+  connection& db_;
+};
+
+/// The SQL of a filtered search, newest first: fixed pieces only, the values are bound by bind_filter.
+std::string search_text(const job_filter& filter) {
+  std::string text = "SELECT " KCX_JOB_COLUMNS " FROM jobs j JOIN job_specs s ON s.job = j.id "
+                     "WHERE j.id < ?1 AND j.id >= ?2";
+  if (!filter.states.empty()) {
+    text += " AND j.state IN (";
+    for (std::size_t i = 0; i < filter.states.size(); ++i)
+      text += i == 0 ? "?" : ", ?";
+    text += ")";
+  }
+  for (const auto& [column, value] :
+       {std::pair{"project", &filter.project}, {"queue", &filter.queue}, {"name", &filter.name}})
+    if (*value)
+      text += std::string{" AND j."} + column + " = ?";
+  if (filter.label)
+    text += " AND j.labels IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = ?)";
+  return text + " ORDER BY j.id DESC LIMIT ?";
+}
+
+void bind_filter(cursor& rows, const job_filter& filter, std::int64_t below, std::int64_t from, std::size_t limit) {
+  rows.bind(below, from);
+  for (auto state : filter.states)
+    rows.bind(to_string(state));
+  for (const auto* value : {&filter.project, &filter.queue, &filter.name, &filter.label})
+    if (*value)
+      rows.bind(**value);
+  rows.bind(static_cast<std::int64_t>(limit));
+}
+
+std::int64_t file_bytes(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto bytes = std::filesystem::file_size(file, ignored);
+  return ignored ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+} // namespace
+
+class sqlite_reader final : public job_reader {
+public:
+  sqlite_reader(std::unique_ptr<connection> db, std::chrono::milliseconds limit) : db_{std::move(db)}, limit_{limit} {}
+
+  expected<job_record> job(job_id id) override;
+  expected<job_page> jobs(const job_filter& filter) override;
+  expected<std::pair<attempt_key, log_summary>> log_of(job_id id, std::int32_t attempt) override;
+  expected<queue_stats> stats() override;
+
+private:
+  template <class Query>
+  auto read(Query&& query) -> decltype(query()) {
+    return guarded(*db_, [&]() {
+      const work_limit limit{*db_, limit_};
+      const snapshot view{*db_};
+      return query();
+    });
+  }
+
+  std::unique_ptr<connection> db_;
+  std::chrono::milliseconds limit_;
+};
+
+expected<job_record> sqlite_reader::job(job_id id) {
+  return read([&]() -> expected<job_record> {
+    auto row = db_->use(sql::select_job);
+    if (!row.bind(id).step())
+      return missing_job(*db_, id);
+    auto job = read_job(row);
+    job.steps = read_steps(*db_, job);
+    auto lines = db_->use(sql::select_history);
+    lines.bind(id);
+    while (lines.step())
+      job.history.push_back({lines.time(0), read_state(lines, 1), read_reason(lines, 2), read_reason(lines, 3),
+                             lines.number(4), lines.text(5)});
+    return job;
+  });
+}
+
+expected<job_page> sqlite_reader::jobs(const job_filter& filter) {
+  const auto limit = std::clamp<std::size_t>(filter.limit, 1, largest_page);
+  const auto started = std::chrono::steady_clock::now();
+  return read([&]() -> expected<job_page> {
+    job_page page;
+    auto highest = db_->use(sql::select_highest_id);
+    auto below = highest.step() ? highest.integer(0) + 1 : 1;
+    if (filter.before)
+      below = std::min(below, filter.before->value);
+    SQLite::Statement search{db_->database(), search_text(filter)};
+    while (below > 1 && page.items.size() < limit) {
+      const auto from = std::max<std::int64_t>(1, below - window);
+      cursor rows{search};
+      bind_filter(rows, filter, below, from, limit - page.items.size());
+      while (rows.step())
+        page.items.push_back(read_job(rows));
+      below = page.items.size() == limit ? page.items.back().id.value : from;
+      if (std::chrono::steady_clock::now() - started > limit_ / 2)
+        break; // a short page now rather than an error later
+    }
+    if (below > 1)
+      page.next = job_id{below};
+    for (auto& job : page.items)
+      job.steps = read_steps(*db_, job);
+    return page;
+  });
+}
+
+expected<std::pair<attempt_key, log_summary>> sqlite_reader::log_of(job_id id, std::int32_t attempt) {
+  return read([&]() -> expected<std::pair<attempt_key, log_summary>> {
+    auto row = db_->use(sql::select_log);
+    if (!row.bind(id).step())
+      return missing_job(*db_, id);
+    const auto latest = row.number(1);
+    if (attempt == 0)
+      attempt = latest;
+    if (attempt == latest && is_held(read_state(row, 0)))
+      return std::pair{attempt_key{id, attempt}, log_summary{-1, false}};
+    if (attempt == 0) // it never ran
+      return std::pair{attempt_key{id, 0}, log_summary{}};
+    auto ended = db_->use(sql::select_attempt);
+    if (!ended.bind(id, attempt).step())
+      return error{ec::not_found, "job " + std::to_string(id.value) + " has no attempt " + std::to_string(attempt), {}};
+    return std::pair{attempt_key{id, attempt}, log_summary{ended.integer(7), ended.integer(8) != 0}};
+  });
+}
+
+expected<queue_stats> sqlite_reader::stats() {
+  return read([&]() -> expected<queue_stats> {
+    queue_stats stats;
+    for (const auto* sql : {sql::count_final, sql::count_held}) {
+      auto rows = db_->use(sql);
+      while (rows.step())
+        stats.jobs_by_state[read_state(rows, 0)] = rows.integer(1);
+    }
+    for (const auto& [state, sql] :
+         {std::pair{job_state::queued, sql::count_queued}, {job_state::scheduled, sql::count_scheduled}}) {
+      auto row = db_->use(sql);
+      if (row.step() && row.integer(0) > 0)
+        stats.jobs_by_state[state] = row.integer(0);
+    }
+    auto oldest = db_->use(sql::select_oldest_queued);
+    if (oldest.step())
+      stats.oldest_queued_at = oldest.optional_time(0);
+    stats.database_bytes = file_bytes(db_->file());
+    stats.wal_bytes = file_bytes(db_->file().string() + "-wal");
+    return stats;
+  });
+}
+
+} // namespace sqlite
+
+expected<std::unique_ptr<job_reader>> open_sqlite_reader(const std::filesystem::path& file,
+                                                         std::chrono::milliseconds work_limit) {
+  try {
+    auto db = std::make_unique<sqlite::connection>(file, SQLite::OPEN_READONLY, std::chrono::seconds{1});
+    // Fails here, not at the first request, if the file is no database.
+    db->database().execAndGet("PRAGMA schema_version").getInt64();
+    return std::unique_ptr<job_reader>{std::make_unique<sqlite::sqlite_reader>(std::move(db), work_limit)};
+  } catch (...) {
+    return sqlite::current_error(file, 0);
+  }
+}
+
+} // namespace kcx

@@ -1,0 +1,108 @@
+#include "storage/sqlite/rows.hpp"
+
+#include "storage/job_json.hpp"
+#include "storage/sqlite/statements.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace kcx::sqlite {
+
+namespace {
+
+template <class Enum>
+Enum known(std::optional<Enum> value, const cursor& row, int column) {
+  if (!value)
+    throw bad_value{"a stored word is unknown: " + row.text(column)};
+  return *value;
+}
+
+} // namespace
+
+job_state read_state(const cursor& row, int column) {
+  return known(parse_job_state(row.text(column)), row, column);
+}
+
+job_reason read_reason(const cursor& row, int column) {
+  return known(parse_job_reason(row.text(column)), row, column);
+}
+
+std::vector<std::string> read_labels(const cursor& row, int column) {
+  if (row.is_null(column))
+    return {};
+  auto labels = nlohmann::json::parse(row.text(column), nullptr, false);
+  if (!labels.is_array())
+    throw bad_value{"stored labels are no array"};
+  return labels.get<std::vector<std::string>>();
+}
+
+ready_job read_ready(const cursor& row, int first) {
+  return {job_id{row.integer(first)}, row.integer(first + 1), row.number(first + 2),
+          row.text(first + 3),        row.text(first + 4),    read_labels(row, first + 5)};
+}
+
+job_record read_job(const cursor& row) {
+  auto spec = from_stored_json(row.text(22));
+  if (!spec)
+    throw bad_value{spec.error().message};
+  job_record job;
+  job.id = job_id{row.integer(0)};
+  job.spec = std::move(*spec);
+  job.state = read_state(row, 1);
+  job.reason = read_reason(row, 2);
+  job.cause = read_reason(row, 3);
+  job.message = row.text(4);
+  job.attempt = row.number(5);
+  job.uncounted = row.number(6);
+  job.interrupts = row.number(7);
+  job.worker = row.text(8);
+  job.exit_code = row.optional_number(9);
+  job.signal = row.optional_number(10);
+  job.created_at = row.time(11);
+  job.queued_at = row.optional_time(12);
+  job.run_at = row.optional_time(13);
+  job.started_at = row.optional_time(14);
+  job.finished_at = row.optional_time(15);
+  if (!row.is_null(16))
+    job.duration = std::chrono::milliseconds{row.integer(16)};
+  job.log = {row.integer(17), row.integer(18) != 0};
+  if (!row.is_null(19))
+    job.retry_of = job_id{row.integer(19)};
+  job.version = row.integer(20);
+  job.order_key = row.integer(21);
+  return job;
+}
+
+std::vector<step_record> read_steps(connection& db, const job_record& job) {
+  std::vector<step_record> steps(job.spec.steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].index = static_cast<std::int32_t>(i);
+    steps[i].state = is_final(job.state) ? step_state::skipped : step_state::pending;
+  }
+  if (steps.empty() || job.attempt == 0)
+    return steps;
+  auto rows = db.use(sql::select_steps);
+  rows.bind(job.id, job.attempt);
+  while (rows.step()) {
+    const auto index = static_cast<std::size_t>(rows.integer(0));
+    if (index >= steps.size())
+      continue;
+    auto& step = steps[index];
+    step.state = known(parse_step_state(rows.text(1)), rows, 1);
+    step.exit_code = rows.optional_number(2);
+    step.signal = rows.optional_number(3);
+    step.started_at = rows.optional_time(4);
+    step.finished_at = rows.optional_time(5);
+  }
+  return steps;
+}
+
+error missing_job(connection& db, job_id id) {
+  auto row = db.use(sql::select_highest_id);
+  const auto highest = row.step() ? row.integer(0) : 0;
+  const auto name = "job " + std::to_string(id.value);
+  if (id.value >= 1 && id.value <= highest)
+    return {ec::gone, name + " was removed", {}};
+  return {ec::not_found, "there is no " + name, {}};
+}
+
+} // namespace kcx::sqlite

@@ -1,0 +1,31 @@
+/// From rows to values, for the store and the readers.
+#pragma once
+
+#include "storage/job.hpp"
+#include "storage/sqlite/connection.hpp"
+
+#include <string>
+#include <vector>
+
+namespace kcx::sqlite {
+
+/// A row of KCX_JOB_COLUMNS. Throws bad_value, as all here.
+[[nodiscard]] job_record read_job(const cursor& row);
+
+/// A row of KCX_READY_COLUMNS, beginning at column `first`.
+[[nodiscard]] ready_job read_ready(const cursor& row, int first = 0);
+
+/// The labels column: a JSON array, or NULL for none.
+[[nodiscard]] std::vector<std::string> read_labels(const cursor& row, int column);
+
+[[nodiscard]] job_state read_state(const cursor& row, int column);
+[[nodiscard]] job_reason read_reason(const cursor& row, int column);
+
+/// The steps of the job's latest attempt, one per step of its spec, those not reported yet as what follows from the
+/// job's state.
+[[nodiscard]] std::vector<step_record> read_steps(connection& db, const job_record& job);
+
+/// The error for a job that is not there: gone if there ever was one of this id, else not_found.
+[[nodiscard]] error missing_job(connection& db, job_id id);
+
+} // namespace kcx::sqlite

@@ -1,0 +1,253 @@
+#include "storage/sqlite/schema.hpp"
+
+#include <array>
+#include <fstream>
+#include <sqlite3.h>
+#include <system_error>
+
+namespace kcx::sqlite {
+
+namespace {
+
+// What each write touches, as b-trees: insert: jobs, sqlite_sequence, job_specs, history, jobs_ready; claim: jobs,
+// history, jobs_ready, jobs_held; finish: jobs, history, jobs_held, jobs_final, attempts. All indexes are partial, so
+// that a job is in the indexes of its present state only.
+constexpr const char* first_schema = R"sql(
+CREATE TABLE node (
+  only       INTEGER PRIMARY KEY CHECK (only = 1),
+  node_id    TEXT NOT NULL,
+  created_at INTEGER NOT NULL
+) STRICT;
+
+-- The hot row: small, changes with the job's state. Times are milliseconds since the epoch, UTC.
+CREATE TABLE jobs (
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused; sqlite_sequence tells removed from unknown
+  state       TEXT NOT NULL CHECK (state IN ('scheduled', 'blocked', 'queued', 'running', 'cancelling', 'succeeded',
+                                             'failed', 'timed_out', 'cancelled', 'interrupted', 'skipped')),
+  reason      TEXT NOT NULL DEFAULT 'none',
+  cause       TEXT NOT NULL DEFAULT 'none',
+  message     TEXT NOT NULL DEFAULT '',
+  name        TEXT NOT NULL,
+  project     TEXT NOT NULL,
+  queue       TEXT NOT NULL,
+  labels      TEXT,                               -- JSON array, NULL if none
+  order_key   INTEGER NOT NULL,
+  weight      INTEGER NOT NULL CHECK (weight >= 1),
+  plain       INTEGER NOT NULL,                   -- 1: its end needs nothing of its spec (no retries, steps, secrets)
+  attempt     INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+  uncounted   INTEGER NOT NULL DEFAULT 0 CHECK (uncounted BETWEEN 0 AND attempt),
+  interrupts  INTEGER NOT NULL DEFAULT 0 CHECK (interrupts BETWEEN 0 AND uncounted),
+  worker      TEXT,
+  nonce       INTEGER,
+  created_at  INTEGER NOT NULL,
+  changed_at  INTEGER NOT NULL,
+  queued_at   INTEGER,
+  run_at      INTEGER,
+  claimed_at  INTEGER,
+  started_at  INTEGER,
+  finished_at INTEGER,
+  exit_code   INTEGER,
+  signal      INTEGER,
+  duration_ms INTEGER CHECK (duration_ms >= 0),
+  log_bytes   INTEGER NOT NULL DEFAULT 0 CHECK (log_bytes >= 0),
+  log_cut     INTEGER NOT NULL DEFAULT 0,
+  retry_of    INTEGER,
+  version     INTEGER NOT NULL DEFAULT 0,         -- number of changes of state; the next history line's seq
+  CHECK ((state IN ('succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted', 'skipped'))
+         = (finished_at IS NOT NULL)),
+  CHECK ((state IN ('running', 'cancelling')) = (nonce IS NOT NULL)),
+  CHECK (nonce IS NULL OR (worker IS NOT NULL AND claimed_at IS NOT NULL AND attempt >= 1)),
+  CHECK (state <> 'scheduled' OR run_at IS NOT NULL)
+) STRICT;
+
+CREATE INDEX jobs_ready ON jobs (order_key) WHERE state = 'queued';
+CREATE INDEX jobs_scheduled ON jobs (run_at) WHERE state = 'scheduled';
+CREATE INDEX jobs_held ON jobs (worker) WHERE state IN ('running', 'cancelling');
+CREATE INDEX jobs_final ON jobs (state) WHERE finished_at IS NOT NULL;
+
+-- What was submitted, without secrets. Written once.
+CREATE TABLE job_specs (
+  job  INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+  spec TEXT NOT NULL
+) STRICT;
+
+-- Erased when the job is final.
+CREATE TABLE job_secrets (
+  job     INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+  secrets TEXT NOT NULL
+) STRICT;
+
+-- One row per ended attempt; the one that runs is in its job's row.
+CREATE TABLE attempts (
+  job         INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  attempt     INTEGER NOT NULL CHECK (attempt >= 1),
+  worker      TEXT NOT NULL,
+  nonce       INTEGER NOT NULL,
+  claimed_at  INTEGER NOT NULL,
+  started_at  INTEGER,
+  finished_at INTEGER NOT NULL,
+  outcome     TEXT NOT NULL,
+  led_to      TEXT NOT NULL,                      -- the job's state that followed
+  reason      TEXT NOT NULL,                      -- and its reason
+  cause       TEXT NOT NULL,
+  exit_code   INTEGER,
+  signal      INTEGER,
+  message     TEXT NOT NULL,
+  duration_ms INTEGER NOT NULL CHECK (duration_ms >= 0),
+  log_bytes   INTEGER NOT NULL CHECK (log_bytes >= 0),
+  log_cut     INTEGER NOT NULL,
+  PRIMARY KEY (job, attempt)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE steps (
+  job         INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  attempt     INTEGER NOT NULL,
+  step        INTEGER NOT NULL CHECK (step >= 0),
+  state       TEXT NOT NULL CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'timed_out', 'cancelled',
+                                             'interrupted', 'skipped')),
+  exit_code   INTEGER,
+  signal      INTEGER,
+  started_at  INTEGER,
+  finished_at INTEGER,
+  PRIMARY KEY (job, attempt, step)
+) STRICT, WITHOUT ROWID;
+
+-- Every state a job was in, written by the triggers below and by nothing else.
+CREATE TABLE history (
+  job     INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  seq     INTEGER NOT NULL,
+  at      INTEGER NOT NULL,
+  state   TEXT NOT NULL,
+  reason  TEXT NOT NULL,
+  cause   TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  worker  TEXT,
+  PRIMARY KEY (job, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs BEGIN
+  INSERT INTO history (job, seq, at, state, reason, cause, attempt, worker)
+  VALUES (NEW.id, NEW.version, NEW.changed_at, NEW.state, NEW.reason, NEW.cause, NEW.attempt, NULL);
+END;
+
+-- The same moves as transitions() in storage/job.cpp; a test compares them.
+CREATE TRIGGER jobs_moved_illegally BEFORE UPDATE OF state ON jobs WHEN NOT CASE OLD.state
+  WHEN 'scheduled'  THEN NEW.state IN ('queued', 'cancelled')
+  WHEN 'blocked'    THEN NEW.state IN ('queued', 'scheduled', 'cancelled', 'timed_out', 'skipped')
+  WHEN 'queued'     THEN NEW.state IN ('running', 'cancelled', 'timed_out')
+  WHEN 'running'    THEN NEW.state IN ('cancelling', 'succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted',
+                                       'queued', 'scheduled')
+  WHEN 'cancelling' THEN NEW.state = 'cancelled'
+  ELSE 0 END
+BEGIN
+  SELECT RAISE(ABORT, 'a job must not move this way');
+END;
+
+CREATE TRIGGER jobs_moved AFTER UPDATE OF state ON jobs BEGIN
+  INSERT INTO history (job, seq, at, state, reason, cause, attempt, worker)
+  VALUES (NEW.id, NEW.version, NEW.changed_at, NEW.state, NEW.reason, NEW.cause, NEW.attempt,
+          iif(NEW.attempt > 0, NEW.worker, NULL));
+END;
+)sql";
+
+constexpr std::array all_migrations{first_schema};
+
+std::int64_t pragma(connection& db, const char* sql) {
+  return db.database().execAndGet(sql).getInt64();
+}
+
+error refused(const std::filesystem::path& file, const std::string& why) {
+  return {ec::storage_unusable, "The database " + file.string() + " " + why, {}};
+}
+
+/// Not a queue's file, by its first bytes; SQLite's own words for it are less clear, and it may create files beside it.
+outcome check_magic(const std::filesystem::path& file) {
+  std::array<char, 16> head{};
+  std::ifstream in{file, std::ios::binary};
+  if (!in)
+    return error{ec::storage_failed, "The database " + file.string() + " cannot be read.", {}};
+  in.read(head.data(), head.size());
+  const std::string_view magic{"SQLite format 3\0", 16};
+  if (in.gcount() != 0 && std::string_view{head.data(), static_cast<std::size_t>(in.gcount())} != magic)
+    return refused(file, "is damaged or is no database: its first bytes are not SQLite's. Nothing was written to it.");
+  return done{};
+}
+
+outcome check_owner_and_version(connection& db) {
+  if (pragma(db, "SELECT count(*) FROM sqlite_schema") == 0)
+    return done{}; // created a moment before a crash: as good as new
+  if (pragma(db, "PRAGMA application_id") != application_id)
+    return refused(db.file(), "belongs to another program. Nothing was written to it.");
+  const auto version = pragma(db, "PRAGMA user_version");
+  if (version > static_cast<std::int64_t>(all_migrations.size()))
+    return refused(db.file(), "has schema version " + std::to_string(version) + ", but this program knows only up to " +
+                                std::to_string(all_migrations.size()) +
+                                ": use the newer program. Nothing was written to it.");
+  return done{};
+}
+
+outcome check_damage(connection& db) {
+  const work_limit limit{db, std::chrono::seconds{1}};
+  try {
+    const auto words = db.database().execAndGet("PRAGMA quick_check(1)").getString();
+    if (words != "ok")
+      return refused(db.file(), "is damaged (" + words + "). Nothing was written to it; restore it from a backup.");
+  } catch (const SQLite::Exception& failure) {
+    if (failure.getErrorCode() != SQLITE_INTERRUPT)
+      throw;
+  }
+  return done{};
+}
+
+} // namespace
+
+std::span<const char* const> migrations() noexcept {
+  return all_migrations;
+}
+
+void migrate(connection& db, timestamp now) {
+  const auto wanted = static_cast<std::int64_t>(all_migrations.size());
+  if (pragma(db, "PRAGMA user_version") == wanted)
+    return;
+  SQLite::Statement{db.database(), "BEGIN IMMEDIATE"}.executeStep();
+  try {
+    const auto present = pragma(db, "PRAGMA user_version");
+    for (auto version = present; version < wanted; ++version)
+      db.execute(all_migrations[static_cast<std::size_t>(version)]);
+    if (present == 0) {
+      SQLite::Statement insert{
+        db.database(), "INSERT INTO node (only, node_id, created_at) VALUES (1, lower(hex(randomblob(16))), ?)"};
+      insert.bind(1, std::int64_t{now.time_since_epoch().count()});
+      insert.exec();
+      db.execute("PRAGMA application_id = " + std::to_string(application_id));
+    }
+    db.execute("PRAGMA user_version = " + std::to_string(wanted));
+    db.execute("COMMIT");
+  } catch (...) {
+    if (db.in_transaction())
+      sqlite3_exec(db.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    throw;
+  }
+}
+
+outcome inspect(const std::filesystem::path& file) {
+  std::error_code missing;
+  if (!std::filesystem::exists(file, missing))
+    return missing ? outcome{error{ec::storage_failed,
+                                   "The database " + file.string() + " cannot be found (" + missing.message() + ").",
+                                   {}}}
+                   : outcome{done{}};
+  if (auto magic = check_magic(file); !magic)
+    return magic;
+  try {
+    // A read-only connection recovers a left-over write-ahead log in memory but never changes the file.
+    connection db{file, SQLite::OPEN_READONLY, std::chrono::seconds{5}};
+    if (auto owned = check_owner_and_version(db); !owned)
+      return owned;
+    return check_damage(db);
+  } catch (...) {
+    return current_error(file, 0);
+  }
+}
+
+} // namespace kcx::sqlite

@@ -1,0 +1,117 @@
+/// The class behind open_sqlite_store(); not for users of the store. Its parts are in store.cpp (transactions,
+/// inserting, claiming, upkeep) and moves.cpp (finishing, cancelling, promoting).
+#pragma once
+
+#include "storage/job_store.hpp"
+#include "storage/sqlite/connection.hpp"
+#include "storage/sqlite/statements.hpp"
+#include "storage/sqlite/store.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+namespace kcx::sqlite {
+
+/// A job's row as changes of state need it.
+struct hot_row {
+  job_id id;
+  job_state state = job_state::queued;
+  job_reason reason = job_reason::none;
+  std::string message;
+  std::int32_t attempt = 0;
+  std::int32_t uncounted = 0;
+  std::int32_t interrupts = 0;
+  std::string worker;
+  std::int64_t nonce = 0;
+  std::optional<timestamp> claimed_at;
+  std::optional<timestamp> started_at;
+  ready_job ready;
+  bool plain = true;
+};
+
+class sqlite_store final : public job_store {
+public:
+  sqlite_store(std::unique_ptr<connection> db, std::string node_id, const sqlite_options& options)
+    : db_{std::move(db)}, node_id_{std::move(node_id)}, options_{options} {}
+  ~sqlite_store() override { rollback(); }
+  sqlite_store(const sqlite_store&) = delete;
+  sqlite_store& operator=(const sqlite_store&) = delete;
+
+  outcome commit() override;
+  void rollback() noexcept override;
+  [[nodiscard]] bool in_transaction() const noexcept override { return db_->in_transaction(); }
+
+  expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) override;
+  expected<job_grant> claim(const claim_request& request, timestamp now) override;
+  outcome confirm_start(attempt_key key, timestamp now) override;
+  outcome record_step(attempt_key key, const step_record& step) override;
+  expected<transition_result> finish(const attempt_result& result, timestamp now) override;
+  expected<transition_result> cancel(job_id id, const std::string& who, timestamp now) override;
+  expected<promotion> promote_due(timestamp now, std::size_t limit) override;
+  expected<std::vector<transition_result>> end_held(const std::optional<std::string>& worker, attempt_outcome how,
+                                                    timestamp now, std::size_t limit,
+                                                    const log_lookup& log_of) override;
+  expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id, std::size_t limit) override;
+
+  expected<std::int64_t> checkpoint() override;
+  [[nodiscard]] const std::string& node_id() const noexcept override { return node_id_; }
+
+private:
+  enum class parts { one, several };
+
+  /// Runs an operation inside the transaction, opening it where needed. With several writing statements a savepoint
+  /// undoes those before the one that failed; a single statement undoes itself.
+  template <class Operation>
+  auto write(parts statements, Operation&& operation) -> std::invoke_result_t<Operation>;
+  outcome begin();
+  /// Undoes the operation that failed, or everything if even that fails.
+  void undo() noexcept;
+  /// Notes damage, so that nothing is written from then on, and passes the error on.
+  error noted(error failure);
+  error failed() noexcept { return noted(current_error(db_->file(), system_error_of(*db_))); }
+
+  job_record insert_one(const job_spec& spec, timestamp now);
+  expected<job_id> job_of_nonce(const claim_request& request);
+
+  expected<hot_row> load(job_id id);
+  expected<transition_result> finish_held(const hot_row& row, const attempt_result& result, timestamp now);
+  expected<transition_result> finished_before(const hot_row& row, const attempt_result& result);
+  void store_finish(const hot_row& row, const attempt_result& result, const verdict& end, const std::string& message,
+                    timestamp now, std::optional<timestamp> run_at, std::int64_t key);
+  void store_attempt(const hot_row& row, const attempt_result& result, const verdict& end, timestamp now);
+  void store_steps(const attempt_result& result, timestamp now);
+  bool put_step(attempt_key key, const step_record& step);
+
+  std::unique_ptr<connection> db_;
+  std::string node_id_;
+  sqlite_options options_;
+  /// Set for good once damage was met.
+  std::optional<error> unusable_;
+};
+
+template <class Operation>
+auto sqlite_store::write(parts statements, Operation&& operation) -> std::invoke_result_t<Operation> {
+  if (auto open = begin(); !open)
+    return open.error();
+  const auto saved = statements == parts::several;
+  try {
+    if (saved)
+      db_->use(sql::save).run();
+    auto result = operation();
+    if (saved) {
+      if (!result)
+        db_->use(sql::undo).run();
+      db_->use(sql::release).run();
+    }
+    return result;
+  } catch (...) {
+    auto failure = failed();
+    if (saved)
+      undo();
+    return failure;
+  }
+}
+
+} // namespace kcx::sqlite

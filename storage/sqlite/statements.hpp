@@ -1,0 +1,154 @@
+/// Every statement that the store and the readers run, one constant each, with what it does and the index that serves
+/// it. Parameters are bound in order. Statements that change a state say so in their WHERE: a lost race changes no row.
+#pragma once
+
+namespace kcx::sqlite::sql {
+
+/// The columns that read_job() in rows.hpp expects, of `jobs` as j and `job_specs` as s.
+#define KCX_JOB_COLUMNS                                                                                                \
+  "j.id, j.state, j.reason, j.cause, j.message, j.attempt, j.uncounted, j.interrupts, j.worker, j.exit_code, "         \
+  "j.signal, j.created_at, j.queued_at, j.run_at, j.started_at, j.finished_at, j.duration_ms, j.log_bytes, "           \
+  "j.log_cut, j.retry_of, j.version, j.order_key, s.spec"
+
+/// The columns that read_ready() in rows.hpp expects.
+#define KCX_READY_COLUMNS "id, order_key, weight, project, queue, labels"
+
+// -- transactions -----------------------------------------------------------------------------------------------------
+
+inline constexpr const char* begin = "BEGIN IMMEDIATE";
+inline constexpr const char* begin_read = "BEGIN";
+inline constexpr const char* commit = "COMMIT";
+inline constexpr const char* save = "SAVEPOINT op";
+inline constexpr const char* release = "RELEASE op";
+inline constexpr const char* undo = "ROLLBACK TO op";
+
+// -- inserting --------------------------------------------------------------------------------------------------------
+
+inline constexpr const char* insert_job =
+  "INSERT INTO jobs (state, name, project, queue, labels, order_key, weight, plain, created_at, changed_at, queued_at, "
+  "run_at, retry_of) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12)";
+inline constexpr const char* insert_spec = "INSERT INTO job_specs (job, spec) VALUES (?, ?)";
+inline constexpr const char* insert_secrets = "INSERT INTO job_secrets (job, secrets) VALUES (?, ?)";
+
+// -- claiming ---------------------------------------------------------------------------------------------------------
+
+/// What a claim needs to know of a job. By rowid, three times.
+inline constexpr const char* select_for_claim =
+  "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets FROM jobs j JOIN job_specs s ON s.job = j.id "
+  "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
+/// The job that a worker holds by this nonce. jobs_held.
+inline constexpr const char* select_by_nonce =
+  "SELECT id FROM jobs WHERE state IN ('running', 'cancelling') AND worker = ? AND nonce = ?";
+/// Takes a queued job. By rowid.
+inline constexpr const char* claim_if_queued =
+  "UPDATE jobs SET state = 'running', reason = 'none', cause = 'none', message = '', attempt = attempt + 1, "
+  "worker = ?2, nonce = ?3, claimed_at = ?4, changed_at = ?4, started_at = NULL, exit_code = NULL, signal = NULL, "
+  "duration_ms = NULL, log_bytes = 0, log_cut = 0, version = version + 1 WHERE id = ?1 AND state = 'queued'";
+
+/// By rowid.
+inline constexpr const char* confirm_if_held = "UPDATE jobs SET started_at = coalesce(started_at, ?3) "
+                                               "WHERE id = ?1 AND attempt = ?2 AND state IN ('running', 'cancelling')";
+
+/// By rowid, then the primary key of steps.
+inline constexpr const char* put_step_if_held =
+  "INSERT INTO steps (job, attempt, step, state, exit_code, signal, started_at, finished_at) "
+  "SELECT id, attempt, ?3, ?4, ?5, ?6, ?7, ?8 FROM jobs "
+  "WHERE id = ?1 AND attempt = ?2 AND state IN ('running', 'cancelling') "
+  "ON CONFLICT DO UPDATE SET state = excluded.state, exit_code = excluded.exit_code, signal = excluded.signal, "
+  "started_at = excluded.started_at, finished_at = excluded.finished_at";
+
+// -- moving on --------------------------------------------------------------------------------------------------------
+
+/// What a change of state needs to know of a job. By rowid.
+inline constexpr const char* select_for_move =
+  "SELECT state, reason, message, attempt, uncounted, interrupts, worker, nonce, claimed_at, started_at, order_key, "
+  "weight, project, queue, labels, plain FROM jobs WHERE id = ?";
+/// By rowid.
+inline constexpr const char* select_spec = "SELECT spec FROM job_specs WHERE job = ?";
+
+/// Ends the held attempt and moves the job on, fenced by attempt. By rowid.
+inline constexpr const char* finish_if_held =
+  "UPDATE jobs SET state = ?3, reason = ?4, cause = ?5, message = ?6, changed_at = ?7, nonce = NULL, "
+  "uncounted = uncounted + ?8, interrupts = interrupts + ?9, started_at = ?10, queued_at = ifnull(?11, queued_at), "
+  "run_at = ifnull(?12, run_at), finished_at = ?13, order_key = ?14, exit_code = ?15, signal = ?16, duration_ms = ?17, "
+  "log_bytes = ?18, log_cut = ?19, version = version + 1 "
+  "WHERE id = ?1 AND attempt = ?2 AND state IN ('running', 'cancelling')";
+inline constexpr const char* insert_attempt =
+  "INSERT INTO attempts (job, attempt, worker, nonce, claimed_at, started_at, finished_at, outcome, led_to, reason, "
+  "cause, exit_code, signal, message, duration_ms, log_bytes, log_cut) "
+  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// How an attempt ended. By primary key.
+inline constexpr const char* select_attempt =
+  "SELECT outcome, exit_code, signal, led_to, reason, worker, finished_at, log_bytes, log_cut FROM attempts "
+  "WHERE job = ? AND attempt = ?";
+/// Steps that their attempt left running end with it. By primary key.
+inline constexpr const char* end_running_steps =
+  "UPDATE steps SET state = ?3, finished_at = ?4 WHERE job = ?1 AND attempt = ?2 AND state = 'running'";
+/// By rowid.
+inline constexpr const char* erase_secrets = "DELETE FROM job_secrets WHERE job = ?";
+
+/// Told to end, but still held. By rowid.
+inline constexpr const char* cancel_if_running =
+  "UPDATE jobs SET state = 'cancelling', reason = 'cancelled_by', message = ?2, changed_at = ?3, "
+  "version = version + 1 WHERE id = ?1 AND state = 'running'";
+/// By rowid.
+inline constexpr const char* cancel_if_waiting =
+  "UPDATE jobs SET state = 'cancelled', reason = 'cancelled_by', message = ?2, changed_at = ?3, finished_at = ?3, "
+  "version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
+
+/// jobs_scheduled.
+inline constexpr const char* select_due = "SELECT " KCX_READY_COLUMNS ", attempt, worker FROM jobs "
+                                          "WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at, id LIMIT ?";
+/// By rowid. The reason (a retry) stays: it tells why the job is in the queue again.
+inline constexpr const char* queue_if_scheduled =
+  "UPDATE jobs SET state = 'queued', changed_at = ?2, queued_at = ?2, version = version + 1 "
+  "WHERE id = ?1 AND state = 'scheduled'";
+/// jobs_scheduled.
+inline constexpr const char* select_next_due = "SELECT min(run_at) FROM jobs WHERE state = 'scheduled'";
+
+/// jobs_held.
+inline constexpr const char* select_held =
+  "SELECT id, attempt, started_at FROM jobs WHERE state IN ('running', 'cancelling') ORDER BY id LIMIT ?";
+/// jobs_held.
+inline constexpr const char* select_held_by =
+  "SELECT id, attempt, started_at FROM jobs WHERE state IN ('running', 'cancelling') AND worker = ?2 "
+  "ORDER BY id LIMIT ?1";
+
+/// jobs_ready, in its order.
+inline constexpr const char* select_ready =
+  "SELECT " KCX_READY_COLUMNS " FROM jobs WHERE state = 'queued' AND (order_key, id) > (?, ?) "
+  "ORDER BY order_key, id LIMIT ?";
+
+// -- reading ----------------------------------------------------------------------------------------------------------
+
+/// By rowid, twice.
+inline constexpr const char* select_job =
+  "SELECT " KCX_JOB_COLUMNS " FROM jobs j JOIN job_specs s ON s.job = j.id WHERE j.id = ?";
+/// By primary key.
+inline constexpr const char* select_steps =
+  "SELECT step, state, exit_code, signal, started_at, finished_at FROM steps WHERE job = ? AND attempt = ? "
+  "ORDER BY step";
+/// By primary key.
+inline constexpr const char* select_history =
+  "SELECT at, state, reason, cause, attempt, worker FROM history WHERE job = ? ORDER BY seq";
+/// By rowid.
+inline constexpr const char* select_log = "SELECT state, attempt, log_bytes, log_cut FROM jobs WHERE id = ?";
+/// The highest id ever given: what is not above it and not there was removed.
+inline constexpr const char* select_highest_id = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'";
+inline constexpr const char* select_node_id = "SELECT node_id FROM node";
+
+/// jobs_final.
+inline constexpr const char* count_final =
+  "SELECT state, count(*) FROM jobs WHERE finished_at IS NOT NULL GROUP BY state";
+/// jobs_ready.
+inline constexpr const char* count_queued = "SELECT count(*) FROM jobs WHERE state = 'queued'";
+/// jobs_scheduled.
+inline constexpr const char* count_scheduled = "SELECT count(*) FROM jobs WHERE state = 'scheduled'";
+/// jobs_held.
+inline constexpr const char* count_held =
+  "SELECT state, count(*) FROM jobs WHERE state IN ('running', 'cancelling') GROUP BY state";
+/// jobs_ready: the head of the queue is among the oldest, and looking at the first of it is enough for a gauge.
+inline constexpr const char* select_oldest_queued =
+  "SELECT min(queued_at) FROM (SELECT queued_at FROM jobs WHERE state = 'queued' ORDER BY order_key LIMIT 1000)";
+
+} // namespace kcx::sqlite::sql

@@ -1,0 +1,239 @@
+#include "storage/sqlite/store.hpp"
+
+#include "storage/job_json.hpp"
+#include "storage/sqlite/rows.hpp"
+#include "storage/sqlite/schema.hpp"
+#include "storage/sqlite/sqlite_store.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <sqlite3.h>
+
+namespace kcx {
+
+namespace sqlite {
+
+// -- transactions -----------------------------------------------------------------------------------------------------
+
+outcome sqlite_store::begin() {
+  if (unusable_)
+    return *unusable_;
+  if (db_->in_transaction())
+    return done{};
+  try {
+    db_->use(sql::begin).run();
+    return done{};
+  } catch (...) {
+    return failed();
+  }
+}
+
+outcome sqlite_store::commit() {
+  if (unusable_)
+    return *unusable_;
+  if (!db_->in_transaction())
+    return done{};
+  try {
+    db_->use(sql::commit).run();
+    return done{};
+  } catch (...) {
+    auto failure = failed();
+    rollback();
+    return failure;
+  }
+}
+
+void sqlite_store::rollback() noexcept {
+  // Without the cache: preparing a statement could need memory that is not there.
+  if (db_->in_transaction())
+    sqlite3_exec(db_->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+void sqlite_store::undo() noexcept {
+  // After some errors SQLite has rolled everything back by itself; then there is no savepoint left.
+  if (!db_->in_transaction())
+    return;
+  if (sqlite3_exec(db_->handle(), "ROLLBACK TO op; RELEASE op", nullptr, nullptr, nullptr) != SQLITE_OK)
+    rollback();
+}
+
+error sqlite_store::noted(error failure) {
+  if (failure.code == ec::storage_unusable && !unusable_) {
+    unusable_ = failure;
+    rollback();
+  }
+  return failure;
+}
+
+// -- inserting --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Whether the job's end can be stored without a look at its spec: judge() decides the same with a default one.
+bool is_plain(const job_spec& spec) {
+  return spec.max_attempts == 1 && spec.on_interrupt == interrupt_policy::fail && spec.steps.empty() &&
+         spec.secrets.empty();
+}
+
+std::optional<std::string> labels_json(const job_spec& spec) {
+  if (spec.labels.empty())
+    return std::nullopt;
+  return nlohmann::json(spec.labels).dump();
+}
+
+} // namespace
+
+job_record sqlite_store::insert_one(const job_spec& spec, timestamp now) {
+  const auto later = spec.run_at && *spec.run_at > now;
+  job_record job;
+  job.spec = spec;
+  job.spec.secrets.clear();
+  job.state = later ? job_state::scheduled : job_state::queued;
+  job.created_at = now;
+  job.run_at = spec.run_at;
+  if (!later)
+    job.queued_at = now;
+  job.order_key = order_key(later ? *spec.run_at : now, spec.priority, options_.ageing_step);
+  db_->use(sql::insert_job)
+    .bind(to_string(job.state), spec.name, spec.project, spec.queue, labels_json(spec), job.order_key, spec.weight,
+          is_plain(spec), now, job.queued_at, job.run_at, nullptr)
+    .run();
+  job.id = job_id{db_->last_id()};
+  db_->use(sql::insert_spec).bind(job.id, to_stored_json(spec).dump()).run();
+  if (!spec.secrets.empty())
+    db_->use(sql::insert_secrets).bind(job.id, nlohmann::json(spec.secrets).dump()).run();
+  job.steps = read_steps(*db_, job);
+  return job;
+}
+
+expected<std::vector<job_record>> sqlite_store::insert(std::span<const job_spec> specs, timestamp now) {
+  return write(parts::several, [&]() -> expected<std::vector<job_record>> {
+    std::vector<job_record> jobs;
+    jobs.reserve(specs.size());
+    for (const auto& spec : specs)
+      jobs.push_back(insert_one(spec, now));
+    return jobs;
+  });
+}
+
+// -- claiming ---------------------------------------------------------------------------------------------------------
+
+expected<job_id> sqlite_store::job_of_nonce(const claim_request& request) {
+  if (request.job.value != 0)
+    return request.job;
+  auto row = db_->use(sql::select_by_nonce);
+  if (!row.bind(request.worker, request.nonce).step())
+    return error{ec::not_ready, "worker " + request.worker + " holds no job by this claim", {}};
+  return job_id{row.integer(0)};
+}
+
+expected<job_grant> sqlite_store::claim(const claim_request& request, timestamp now) {
+  return write(parts::one, [&]() -> expected<job_grant> {
+    const auto job = job_of_nonce(request);
+    if (!job)
+      return job.error();
+    job_grant grant;
+    auto queued = false;
+    {
+      auto row = db_->use(sql::select_for_claim);
+      if (!row.bind(*job).step())
+        return missing_job(*db_, *job);
+      queued = read_state(row, 0) == job_state::queued;
+      grant.repeated =
+        !row.is_null(2) && static_cast<std::uint64_t>(row.integer(2)) == request.nonce && row.text(3) == request.worker;
+      if (!queued && !grant.repeated)
+        return error{ec::not_ready, "job " + std::to_string(job->value) + " is " + row.text(0) + ", not queued", {}};
+      auto spec = from_stored_json(row.text(4));
+      if (!spec)
+        return noted(spec.error());
+      grant.spec = std::move(*spec);
+      if (!row.is_null(5))
+        grant.spec.secrets = nlohmann::json::parse(row.text(5)).get<std::map<std::string, std::string>>();
+      grant.key = {*job, row.number(1) + (queued ? 1 : 0)};
+    }
+    if (queued)
+      db_->use(sql::claim_if_queued).bind(*job, request.worker, request.nonce, now).run();
+    return grant;
+  });
+}
+
+outcome sqlite_store::confirm_start(attempt_key key, timestamp now) {
+  return write(parts::one, [&]() -> outcome {
+    if (db_->use(sql::confirm_if_held).bind(key.job, key.attempt, now).run() == 0)
+      return error{ec::stale_attempt,
+                   "attempt " + std::to_string(key.attempt) + " of job " + std::to_string(key.job.value) +
+                     " is no longer held",
+                   {}};
+    return done{};
+  });
+}
+
+expected<std::vector<ready_job>> sqlite_store::ready_jobs(std::int64_t after_key, job_id after_id, std::size_t limit) {
+  if (unusable_)
+    return *unusable_;
+  try {
+    std::vector<ready_job> jobs;
+    auto rows = db_->use(sql::select_ready);
+    rows.bind(after_key, after_id, static_cast<std::int64_t>(limit));
+    while (rows.step())
+      jobs.push_back(read_ready(rows));
+    return jobs;
+  } catch (...) {
+    return failed();
+  }
+}
+
+// -- upkeep -----------------------------------------------------------------------------------------------------------
+
+expected<std::int64_t> sqlite_store::checkpoint() {
+  if (unusable_)
+    return *unusable_;
+  if (db_->in_transaction())
+    return error{ec::internal, "a checkpoint was asked for inside a transaction", {}};
+  auto in_log = 0;
+  auto copied = 0;
+  const auto result = sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &copied);
+  if (result != SQLITE_OK && (result & 0xFF) != SQLITE_BUSY) // busy: readers are in the way, the rest comes next time
+    return noted(to_error(SQLite::Exception{db_->handle(), result}, db_->file(), system_error_of(*db_)));
+  constexpr std::int64_t frame_bytes = 4'096 + 24;
+  return std::max(0, in_log - copied) * frame_bytes;
+}
+
+} // namespace sqlite
+
+namespace {
+
+/// Settings of the writing connection alone.
+void prepare_writer(sqlite::connection& db) {
+  db.execute("PRAGMA journal_mode = WAL");
+  // Every commit reaches the disk before it is acknowledged.
+  db.execute("PRAGMA synchronous = FULL");
+  // A log that once grew under a long reader is cut back when it starts anew.
+  db.execute("PRAGMA journal_size_limit = 67108864");
+}
+
+std::string read_node_id(sqlite::connection& db) {
+  auto row = db.use(sqlite::sql::select_node_id);
+  return row.step() ? row.text(0) : throw sqlite::bad_value{"the database has no node id"};
+}
+
+} // namespace
+
+expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::path& file, timestamp now,
+                                                       const sqlite_options& options) {
+  if (auto sound = sqlite::inspect(file); !sound)
+    return sound.error();
+  std::unique_ptr<sqlite::connection> db;
+  try {
+    db = std::make_unique<sqlite::connection>(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, options.busy_timeout);
+    prepare_writer(*db);
+    sqlite::migrate(*db, now);
+    auto node_id = read_node_id(*db);
+    return std::unique_ptr<job_store>{
+      std::make_unique<sqlite::sqlite_store>(std::move(db), std::move(node_id), options)};
+  } catch (...) {
+    return sqlite::current_error(file, db ? sqlite::system_error_of(*db) : errno);
+  }
+}
+
+} // namespace kcx
