@@ -99,7 +99,7 @@ request_reader::step request_reader::parse(std::string_view head) {
   parser_->body_limit(boost::none);
   boost::system::error_code ec;
   parser_->put(boost::asio::buffer(head.data(), head.size()), ec);
-  if (ec == bhttp::error::bad_version)
+  if (ec == bhttp::error::bad_version && line.find(" HTTP/") != std::string_view::npos)
     return refuse(kinds::unsupported_version, "Only HTTP/1.0 and HTTP/1.1 are understood.");
   if (ec || !parser_->is_header_done())
     return refuse(kinds::malformed_request, "The header is no HTTP/1.1 request: " + ec.message() + ".");
@@ -109,7 +109,7 @@ request_reader::step request_reader::parse(std::string_view head) {
                     &request_reader::take_host})
     if (auto result = (this->*take)(); result != step::done)
       return result;
-  return limit_body(limits_.body_bytes);
+  return step::done;
 }
 
 request_reader::step request_reader::take_fields() {
@@ -189,6 +189,8 @@ request_reader::step request_reader::take_host() {
     return refuse(kinds::malformed_request, "A request needs exactly one Host field.");
   if (host && authority_.empty())
     authority_ = *host;
+  if (host && authority_.empty())
+    return refuse(kinds::malformed_request, "The Host field is empty.");
   return step::done;
 }
 

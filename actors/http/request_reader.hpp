@@ -31,16 +31,17 @@ class request_reader {
 public:
   enum class step { more, done, refused };
 
-  explicit request_reader(const server_limits& limits) : limits_{limits} {}
+  explicit request_reader(const server_limits& limits) : limits_{limits}, body_limit_{limits.body_bytes} {}
 
   /// Looks at all bytes received and not consumed so far, which begin with the request. `done`: the header was
-  /// consumed (`used` bytes) and head() is complete but for its body. `more`: call again with more bytes.
+  /// consumed (`used` bytes) and head() is complete but for its body, which no limit was applied to yet. `more`: call
+  /// again with more bytes.
   step read_head(std::string_view input, std::size_t& used);
 
   /// Consumes `used` bytes of body. Call after read_head() was done, until done.
   step read_body(std::string_view input, std::size_t& used);
 
-  /// The body's limit from now on; for the time between header and body.
+  /// Replaces the body's limit (by default server_limits::body_bytes) and applies it; between header and body.
   step limit_body(std::size_t bytes);
 
   [[nodiscard]] request& head() noexcept { return request_; }
@@ -67,6 +68,7 @@ private:
   step read_chunks(std::string_view input, std::size_t& used);
 
   const server_limits& limits_;
+  std::size_t body_limit_;
   request request_;
   std::string authority_;
   std::optional<refusal> refusal_;
@@ -77,7 +79,6 @@ private:
   std::size_t skipped_ = 0;
   std::uint64_t content_length_ = 0;
   std::uint64_t remaining_ = 0;
-  std::size_t body_limit_ = 0;
   bool keep_alive_ = false;
   bool http_1_0_ = false;
   bool expects_continue_ = false;
