@@ -29,6 +29,8 @@ session::session(std::shared_ptr<server_core> core, std::unique_ptr<transport> s
 }
 
 session::~session() {
+  // Before the count goes down: whoever waits for it to be zero may rely on the client having been told.
+  stream_->cut();
   core_->release_body(reserved_);
   core_->sessions.erase(peer_.session_id);
   count(core_->stats.open, static_cast<std::uint64_t>(-1));

@@ -6,7 +6,9 @@ target_compile_features(kcx_options INTERFACE cxx_std_20)
 target_include_directories(kcx_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(kcx_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
                                              # CAF's and Asio's templates trip this one at -O2 under C++20.
-                                             -Wno-maybe-uninitialized)
+                                             -Wno-maybe-uninitialized
+                                             # g++ 12 reports "literal" + std::string at -O2 (GCC bug 105651).
+                                             -Wno-restrict)
 target_compile_definitions(kcx_options INTERFACE KCX_VERSION="${PROJECT_VERSION}")
 target_link_libraries(kcx_options INTERFACE Threads::Threads)
 if(KCX_WERROR)
