@@ -1,0 +1,420 @@
+#include "actors/runner/job_run.hpp"
+
+#include "actors/runner/process_tree.hpp"
+#include "actors/runner/workspace.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <utility>
+
+namespace kcx {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// How long output may still arrive after the last step, while somebody holds a pipe.
+constexpr milliseconds settle_time{500};
+constexpr milliseconds log_event_every{100};
+/// An `always` step without a limit of its own must not keep a job for ever that is to end.
+constexpr milliseconds always_limit{60'000};
+constexpr milliseconds first_kill{5};
+constexpr milliseconds last_kill{200};
+
+timestamp wall_now() {
+  return timestamp{milliseconds{wall_ms()}};
+}
+
+std::string in_seconds(milliseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", static_cast<double>(time.count()) / 1000);
+  return text;
+}
+
+} // namespace
+
+job_run::job_run(start_command start, event_sink emit) : start_{std::move(start)}, emit_{std::move(emit)} {
+  steps_.resize(start_.steps.size());
+}
+
+// -- start ---------------------------------------------------------------------
+
+void job_run::begin() {
+  auto output = job_output::create(start_.log_file, start_.log_limit_bytes, start_.secrets);
+  if (!output) {
+    message_ = output.error().message;
+    spawn_failed_ = failed_ = true;
+    return finish();
+  }
+  output_ = std::move(*output);
+  null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!start_.user.empty()) {
+    auto found = find_account(start_.user);
+    if (!found)
+      return fail_to_start(found.error());
+    user_ = std::move(*found);
+  }
+  const auto made =
+    user_ ? create_workspace(start_.workspace, user_->uid, user_->gid) : create_workspace(start_.workspace);
+  if (!made)
+    return fail_to_start(made.error());
+  has_workspace_ = true;
+  if (start_.time_limit)
+    job_deadline_ = clock::now() + *start_.time_limit;
+  next_step();
+}
+
+void job_run::fail_to_start(const error& failure) {
+  message_ = output_->mask(failure.message);
+  spawn_failed_ = failed_ = true;
+  output_->notice(failure.message);
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    set_step(i, step_state::skipped);
+  finish();
+}
+
+// -- steps ---------------------------------------------------------------------
+
+bool job_run::decided() const noexcept {
+  return failed_ || cause_ != end_cause::none;
+}
+
+bool job_run::should_run(const runner_step& step) const noexcept {
+  if (no_more_steps_ || cause_ == end_cause::node_stop || cause_ == end_cause::killed)
+    return false;
+  return step.always || !decided();
+}
+
+void job_run::set_step(std::size_t index, step_state state) {
+  auto& step = steps_[index];
+  const auto now = wall_now();
+  step.state = state;
+  if (state == step_state::running)
+    step.started_at = now;
+  else if (step.started_at)
+    step.finished_at = now;
+  emit_(step_event{start_.key, static_cast<std::int32_t>(index), state, step.exit_code, step.signal, now});
+}
+
+void job_run::next_step() {
+  kill_at_.reset();
+  step_cause_ = end_cause::none;
+  main_ = 0;
+  while (true) {
+    if (!std::exchange(first_, false))
+      ++current_;
+    if (current_ >= start_.steps.size())
+      return settle();
+    if (!should_run(start_.steps[current_]))
+      set_step(current_, step_state::skipped);
+    else if (start_step())
+      return;
+  }
+}
+
+bool job_run::start_step() {
+  const auto& step = start_.steps[current_];
+  auto env = start_.env;
+  env["KCX_STEP"] = step.name;
+  env["KCX_STEP_INDEX"] = std::to_string(current_);
+  output_->begin_step(static_cast<std::uint16_t>(current_));
+  const auto pid = spawn({step.argv, env, start_.workspace, start_.working_dir, null_.value(), output_->out(),
+                          output_->err(), user_ ? &*user_ : nullptr, start_.limits, start_.umask});
+  const auto now = clock::now();
+  if (!pid) {
+    output_->notice(pid.error().message);
+    if (!step.continue_on_error && !decided()) {
+      message_ = output_->mask(pid.error().message);
+      spawn_failed_ = failed_ = true;
+    }
+    set_step(current_, step_state::failed);
+    return false;
+  }
+  main_ = *pid;
+  tree_empty_ = false;
+  phase_ = phase::running;
+  if (!started_) {
+    started_ = now;
+    started_at_ = wall_now();
+    emit_(started_event{start_.key, *started_at_, static_cast<std::int32_t>(main_)});
+  }
+  silent_since_ = now;
+  step_limit_ = step.time_limit;
+  if (step.always && !step_limit_)
+    step_limit_ = cause_ != end_cause::none ? std::optional{always_limit} : start_.time_limit;
+  step_deadline_ = step_limit_ ? std::optional{now + *step_limit_} : std::nullopt;
+  set_step(current_, step_state::running);
+  return true;
+}
+
+void job_run::step_ended(int status) {
+  output_->take();
+  output_->flush_maskers();
+  const auto& spec = start_.steps[current_];
+  auto& step = steps_[current_];
+  if (WIFEXITED(status))
+    step.exit_code = WEXITSTATUS(status);
+  else
+    step.signal = WTERMSIG(status);
+  const bool failed = step_cause_ != end_cause::none || status != 0;
+  // The code of the step that decided: the first that failed and may not, or that was ended together with the job.
+  const bool decides = step_cause_ != end_cause::none ? cause_ == step_cause_ : !spec.continue_on_error && failed;
+  if (decides && !failed_ && !spawn_failed_) {
+    exit_code_ = step.exit_code;
+    signal_ = step.signal;
+    failed_ = true;
+  }
+  switch (step_cause_) {
+  case end_cause::none: set_step(current_, failed ? step_state::failed : step_state::succeeded); break;
+  case end_cause::time_limit:
+  case end_cause::no_output: set_step(current_, step_state::timed_out); break;
+  case end_cause::cancelled: set_step(current_, step_state::cancelled); break;
+  case end_cause::node_stop:
+  case end_cause::killed: set_step(current_, step_state::interrupted); break;
+  }
+  main_ = 0;
+  if (kill_at_ && !tree_empty_)
+    phase_ = phase::ending;
+  else
+    next_step();
+}
+
+// -- commands ------------------------------------------------------------------
+
+void job_run::cancel(const cancel_command& command) {
+  if (command.key != start_.key || phase_ == phase::over)
+    return;
+  if (command.grace) {
+    start_.cancel_grace = *command.grace;
+    if (kill_at_)
+      kill_at_ = std::min(*kill_at_, clock::now() + *command.grace);
+  }
+  const bool stop = command.cause == cancel_cause::node_stop;
+  if (phase_ != phase::running && current_ + 1 >= start_.steps.size())
+    return;
+  // A clean-up step goes on when the user cancels: it is what cancelling would start.
+  const bool cleaning = phase_ == phase::running && start_.steps[current_].always;
+  if (cause_ == end_cause::none && cleaning && !stop) {
+    cause_ = end_cause::cancelled;
+    step_limit_ = start_.steps[current_].time_limit.value_or(always_limit);
+    step_deadline_ = std::min(step_deadline_.value_or(steady_time::max()), clock::now() + *step_limit_);
+  } else if (cause_ == end_cause::none || (stop && cleaning)) {
+    end_step(stop ? end_cause::node_stop : end_cause::cancelled,
+             stop ? "the node stops, ending the job" : "cancelled, ending the job");
+  }
+}
+
+void job_run::kill() {
+  abandon(milliseconds{0});
+}
+
+void job_run::abandon(milliseconds grace) {
+  if (phase_ == phase::over)
+    return;
+  start_.cancel_grace = std::min(grace, start_.cancel_grace);
+  if (kill_at_)
+    kill_at_ = std::min(*kill_at_, clock::now() + start_.cancel_grace);
+  if (phase_ != phase::settling)
+    end_step(end_cause::killed, "ended by the node");
+  else if (!kill_at_)
+    begin_ladder(start_.cancel_grace);
+  tick();
+}
+
+// -- ends ----------------------------------------------------------------------
+
+void job_run::end_step(end_cause cause, const std::string& notice) {
+  if (cause_ == end_cause::none)
+    cause_ = cause;
+  else if (cause == end_cause::killed || cause == end_cause::node_stop)
+    no_more_steps_ = true; // the cause stays, but nothing more is started
+  if (phase_ != phase::running || kill_at_)
+    return;
+  step_cause_ = cause;
+  output_->notice(notice);
+  begin_ladder(start_.cancel_grace);
+}
+
+void job_run::begin_ladder(milliseconds grace) {
+  next_kill_ = first_kill;
+  if (grace.count() > 0)
+    terminate_descendants();
+  kill_at_ = clock::now() + grace;
+}
+
+void job_run::climb(steady_time now) {
+  if (!kill_at_ || now < *kill_at_ || tree_empty_)
+    return;
+  kill_descendants();
+  // Again and again until waitpid() knows of no child: whoever forked in between is met by a later round.
+  kill_at_ = now + next_kill_;
+  next_kill_ = std::min(next_kill_ * 2, last_kill);
+}
+
+void job_run::check_limits(steady_time now) {
+  if (phase_ != phase::running || kill_at_)
+    return;
+  const auto& step = start_.steps[current_];
+  if (step_deadline_ && now >= *step_deadline_) {
+    const auto text = "step \"" + step.name + "\" reached its time limit of " + in_seconds(*step_limit_);
+    if (!step.continue_on_error)
+      return end_step(end_cause::time_limit, text + ", ending it");
+    step_cause_ = end_cause::time_limit;
+    output_->notice(text + ", ending it");
+    return begin_ladder(start_.cancel_grace);
+  }
+  if (job_deadline_ && !step.always && now >= *job_deadline_)
+    return end_step(end_cause::time_limit,
+                    "the time limit of " + in_seconds(*start_.time_limit) + " is reached, ending the job");
+  if (start_.no_output_limit && now >= std::max(silent_since_, output_->last_output()) + *start_.no_output_limit)
+    end_step(end_cause::no_output, "no output for " + in_seconds(*start_.no_output_limit) + ", ending the job");
+}
+
+void job_run::settle() {
+  phase_ = phase::settling;
+  output_->close_write_ends();
+  settle_until_ = clock::now() + settle_time;
+  check_settled(clock::now());
+}
+
+void job_run::check_settled(steady_time now) {
+  if (phase_ != phase::settling)
+    return;
+  if (tree_empty_) {
+    output_->take();
+    return finish();
+  }
+  if (!kill_at_ && (now >= settle_until_ || output_->ended())) {
+    output_->notice("processes were left behind, ending them");
+    begin_ladder(start_.cancel_grace);
+  }
+}
+
+run_outcome job_run::outcome_now() const noexcept {
+  switch (cause_) {
+  case end_cause::none: break;
+  case end_cause::time_limit: return run_outcome::time_limit;
+  case end_cause::no_output: return run_outcome::no_output;
+  case end_cause::cancelled:
+  case end_cause::node_stop: return run_outcome::cancelled;
+  case end_cause::killed: return run_outcome::killed;
+  }
+  if (spawn_failed_)
+    return run_outcome::spawn_failed;
+  return signal_ ? run_outcome::signalled : run_outcome::exited;
+}
+
+void job_run::finish() {
+  phase_ = phase::over;
+  finished_event event;
+  event.key = start_.key;
+  event.outcome = outcome_now();
+  event.cause = cause_ == end_cause::node_stop ? cancel_cause::node_stop : cancel_cause::cancelled;
+  event.exit_code = exit_code_;
+  event.signal = signal_;
+  if (event.outcome == run_outcome::exited && !event.exit_code)
+    event.exit_code = 0;
+  event.message = message_;
+  if (output_) {
+    event.log = output_->close();
+    report_log(clock::now(), true);
+  }
+  event.steps = steps_;
+  event.started_at = started_at_;
+  if (started_)
+    event.duration = std::chrono::duration_cast<milliseconds>(clock::now() - *started_);
+  remove_or_keep(event);
+  event.finished_at = wall_now();
+  emit_(event);
+}
+
+void job_run::remove_or_keep(finished_event& event) {
+  if (!has_workspace_)
+    return;
+  const bool good = event.outcome == run_outcome::exited && event.exit_code == 0;
+  event.workspace_kept =
+    start_.keep_workspace == keep_policy::always || (start_.keep_workspace == keep_policy::on_failure && !good);
+  if (event.workspace_kept)
+    return;
+  if (const auto removed = remove_workspace(start_.workspace); !removed)
+    event.workspace_error = removed.error().message;
+}
+
+// -- the runner's loop ---------------------------------------------------------
+
+void job_run::wants(std::vector<pollfd>& polled) const {
+  if (output_ && phase_ != phase::over)
+    output_->wants(polled);
+}
+
+std::optional<steady_time> job_run::deadline() const {
+  if (phase_ == phase::over || !output_)
+    return {};
+  std::optional<steady_time> first;
+  const auto consider = [&](const std::optional<steady_time>& at) {
+    if (at && (!first || *at < *first))
+      first = at;
+  };
+  consider(output_->flush_at());
+  if (output_->size() > log_told_)
+    consider(log_told_at_ + log_event_every);
+  consider(kill_at_);
+  if (phase_ == phase::settling && !kill_at_)
+    consider(settle_until_);
+  if (phase_ == phase::running && !kill_at_) {
+    consider(step_deadline_);
+    if (!start_.steps[current_].always)
+      consider(job_deadline_);
+    if (start_.no_output_limit)
+      consider(std::max(silent_since_, output_->last_output()) + *start_.no_output_limit);
+  }
+  return first;
+}
+
+void job_run::take_output() {
+  if (output_ && phase_ != phase::over)
+    output_->take();
+}
+
+void job_run::reap() {
+  std::optional<int> main_status;
+  int status = 0;
+  pid_t pid = 0;
+  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
+    if (pid == main_)
+      main_status = status;
+  tree_empty_ = pid < 0 && errno == ECHILD;
+  if (main_status)
+    step_ended(*main_status);
+  else if (phase_ == phase::ending && tree_empty_)
+    next_step();
+  check_settled(clock::now());
+}
+
+void job_run::tick() {
+  const auto now = clock::now();
+  if (phase_ == phase::over)
+    return;
+  check_limits(now);
+  climb(now);
+  check_settled(now);
+  if (phase_ == phase::over)
+    return;
+  if (output_->flush_at() && now >= *output_->flush_at())
+    output_->flush();
+  report_log(now, false);
+}
+
+void job_run::report_log(steady_time now, bool last) {
+  if (output_->size() <= log_told_ || (!last && now < log_told_at_ + log_event_every))
+    return;
+  if (!last)
+    output_->flush();
+  log_told_ = output_->size();
+  log_told_at_ = now;
+  emit_(log_event{start_.key, log_told_});
+}
+
+} // namespace kcx

@@ -1,0 +1,121 @@
+/// One job from its start command to its finished event: steps, limits, and the end of its process tree.
+///
+/// A state machine without a loop of its own: the runner's only thread polls what wants() names until deadline() and
+/// then calls take_output(), reap() and tick(). Nothing here blocks except disk writes and the removal of the
+/// workspace.
+///
+/// Phases: `running` while the main process of a step lives; `ending` while the tree of an ended step is brought down;
+/// `settling` for a moment after the last step, while its remaining output arrives; `over` once `finished` is sent.
+#pragma once
+
+#include "actors/runner/job_output.hpp"
+#include "actors/runner/protocol.hpp"
+#include "actors/runner/spawn.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kcx {
+
+class job_run {
+public:
+  using event_sink = std::function<void(const runner_event&)>;
+
+  job_run(start_command start, event_sink emit);
+
+  /// Makes log and workspace and starts the first step.
+  void begin();
+
+  /// As cancel_command. Ignored for another attempt, and once the last step has ended by itself.
+  void cancel(const cancel_command& command);
+
+  /// KILL to everything, now.
+  void kill();
+
+  /// The node is gone: ends the tree with at most this grace period, without `always` steps.
+  void abandon(milliseconds grace);
+
+  /// Adds the descriptors to poll.
+  void wants(std::vector<pollfd>& polled) const;
+  /// When tick() is due at the latest; nothing if only descriptors and SIGCHLD matter.
+  [[nodiscard]] std::optional<steady_time> deadline() const;
+
+  void take_output();
+  /// Reaps every dead child. Called after each SIGCHLD.
+  void reap();
+  /// Acts on limits and due work.
+  void tick();
+
+  [[nodiscard]] bool over() const noexcept { return phase_ == phase::over; }
+  [[nodiscard]] const attempt_key& key() const noexcept { return start_.key; }
+
+private:
+  enum class phase { idle, running, ending, settling, over };
+  enum class end_cause { none, time_limit, no_output, cancelled, node_stop, killed };
+
+  // -- steps ----------------------------------------------------------------
+  [[nodiscard]] bool decided() const noexcept;
+  [[nodiscard]] bool should_run(const runner_step& step) const noexcept;
+  void next_step();
+  bool start_step();
+  void step_ended(int status);
+  void set_step(std::size_t index, step_state state);
+  void fail_to_start(const error& failure);
+
+  // -- ends -----------------------------------------------------------------
+  void end_step(end_cause cause, const std::string& notice);
+  void begin_ladder(milliseconds grace);
+  void climb(steady_time now);
+  void check_limits(steady_time now);
+  void settle();
+  void check_settled(steady_time now);
+  void finish();
+  void report_log(steady_time now, bool last);
+  void remove_or_keep(finished_event& event);
+  [[nodiscard]] run_outcome outcome_now() const noexcept;
+
+  start_command start_;
+  event_sink emit_;
+  std::unique_ptr<job_output> output_;
+  std::optional<account> user_;
+  unique_fd null_;
+  bool has_workspace_ = false;
+
+  phase phase_ = phase::idle;
+  std::vector<step_result> steps_;
+  std::size_t current_ = 0;
+  bool first_ = true;
+  pid_t main_ = 0;
+  bool tree_empty_ = true;
+
+  /// Why the job ends early; the first cause stays.
+  end_cause cause_ = end_cause::none;
+  /// Why the present step is ended; differs from cause_ where a step may fail.
+  end_cause step_cause_ = end_cause::none;
+  bool no_more_steps_ = false;
+  bool failed_ = false;
+  bool spawn_failed_ = false;
+  std::optional<std::int32_t> exit_code_;
+  std::optional<std::int32_t> signal_;
+  std::string message_;
+
+  std::optional<steady_time> started_;
+  std::optional<timestamp> started_at_;
+  std::optional<steady_time> job_deadline_;
+  std::optional<milliseconds> step_limit_;
+  std::optional<steady_time> step_deadline_;
+  steady_time silent_since_{};
+  steady_time settle_until_{};
+
+  /// The kill ladder, while it is in use.
+  std::optional<steady_time> kill_at_;
+  milliseconds next_kill_{0};
+
+  std::uint64_t log_told_ = 0;
+  steady_time log_told_at_{};
+};
+
+} // namespace kcx

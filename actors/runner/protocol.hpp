@@ -1,0 +1,226 @@
+/// What node and runner say to each other over their socket pair.
+///
+/// Each message is a frame: its length as 4 bytes, big endian, then that many bytes of JSON. Commands go from the node
+/// to the runner, events come back. Both ends are of one build and one release: there is no version negotiation, and
+/// anything malformed ends the connection.
+#pragma once
+
+#include "config/error.hpp"
+#include "storage/job.hpp"
+#include "storage/log_writer.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace kcx {
+
+/// Largest frame of either direction, in bytes without the length. A job whose command and environment do not fit is
+/// refused by encode().
+inline constexpr std::size_t max_frame_bytes = 16U << 20;
+
+using milliseconds = std::chrono::milliseconds;
+
+// -- commands: node to runner -----------------------------------------------------------------------------------------
+
+/// One step as the runner executes it.
+struct runner_step {
+  std::string name;
+  /// Never empty; a shell line has become {"/bin/sh", "-c", line}.
+  std::vector<std::string> argv;
+  bool continue_on_error = false;
+  bool always = false;
+  /// Limit of this step alone.
+  std::optional<milliseconds> time_limit;
+
+  bool operator==(const runner_step&) const = default;
+};
+
+/// Resource limits of every process of the job (setrlimit, hard and soft); absent ones are inherited.
+struct runner_limits {
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> cpu_s;
+  std::optional<std::uint64_t> open_files;
+  std::optional<std::uint64_t> processes;
+  std::optional<std::uint64_t> file_bytes;
+
+  bool operator==(const runner_limits&) const = default;
+};
+
+/// Runs a job. Only while the runner is idle; a busy runner answers with `finished` (spawn_failed) for this attempt.
+struct start_command {
+  attempt_key key;
+  std::vector<runner_step> steps;
+  /// The complete environment; see job_environment(). The runner adds KCX_STEP and KCX_STEP_INDEX per step.
+  std::map<std::string, std::string> env;
+  /// Fresh directory that the runner makes and, by `keep_workspace`, removes. Absolute. Its parent must exist.
+  std::string workspace;
+  keep_policy keep_workspace = keep_policy::never;
+  /// Where the steps run: empty is the workspace; relative is below it.
+  std::string working_dir;
+  /// Data file of the log (log_path()); must not exist.
+  std::string log_file;
+  std::uint64_t log_limit_bytes = 64U << 20;
+  /// Limit of all steps together that are not `always`.
+  std::optional<milliseconds> time_limit;
+  /// Limit of silence on both streams of the running step.
+  std::optional<milliseconds> no_output_limit;
+  /// Between TERM and KILL, for whatever ends the job.
+  milliseconds cancel_grace{10'000};
+  /// Values that are masked in the log and in messages.
+  std::vector<std::string> secrets;
+  /// Account to run as; only a runner of root can. Empty: the runner's own.
+  std::string user;
+  runner_limits limits;
+  std::uint32_t umask = 022;
+
+  bool operator==(const start_command&) const = default;
+};
+
+/// Why a job is to end before it ends by itself.
+enum class cancel_cause : std::uint8_t {
+  /// A user wants it: `always` steps still run.
+  cancelled,
+  /// The node stops: `always` steps are left out.
+  node_stop,
+};
+
+/// Ends the job: TERM to its whole tree, after the grace period KILL. Ignored if the attempt is not the running one.
+struct cancel_command {
+  attempt_key key;
+  cancel_cause cause = cancel_cause::cancelled;
+  /// Replaces the job's own grace period, for a node that has less time.
+  std::optional<milliseconds> grace;
+
+  bool operator==(const cancel_command&) const = default;
+};
+
+/// Ends the running job's whole tree with KILL at once. Nothing happens if the runner is idle.
+struct kill_command {
+  bool operator==(const kill_command&) const = default;
+};
+
+/// The runner exits; a running job is ended first, as if the node had died.
+struct quit_command {
+  bool operator==(const quit_command&) const = default;
+};
+
+using runner_command = std::variant<start_command, cancel_command, kill_command, quit_command>;
+
+// -- events: runner to node -------------------------------------------------------------------------------------------
+
+/// The runner is up and idle. Its first message.
+struct ready_event {
+  std::int32_t pid = 0;
+  bool operator==(const ready_event&) const = default;
+};
+
+/// The log has been created and the job's first process runs. Not sent for a job that cannot start.
+struct started_event {
+  attempt_key key;
+  timestamp at;
+  std::int32_t pid = 0;
+  bool operator==(const started_event&) const = default;
+};
+
+/// A step changed its state.
+struct step_event {
+  attempt_key key;
+  std::int32_t index = 0;
+  step_state state = step_state::pending;
+  std::optional<std::int32_t> exit_code;
+  std::optional<std::int32_t> signal;
+  timestamp at;
+  bool operator==(const step_event&) const = default;
+};
+
+/// Readers can see `bytes` bytes of the log now. At most every 100 ms, and once before `finished`.
+struct log_event {
+  attempt_key key;
+  std::uint64_t bytes = 0;
+  bool operator==(const log_event&) const = default;
+};
+
+/// How a job ended. Exactly one holds; what came first wins.
+enum class run_outcome : std::uint8_t {
+  /// `exit_code` is that of the step that decided.
+  exited,
+  /// `signal` ended the step that decided, and KCX did not send it.
+  signalled,
+  /// A step, the log or the workspace could not be made; `message` has the system's words.
+  spawn_failed,
+  time_limit,
+  no_output,
+  /// By cancel_command; `cause` tells which.
+  cancelled,
+  /// By kill_command, or because the runner itself had to end.
+  killed,
+};
+[[nodiscard]] std::string_view to_string(run_outcome value) noexcept;
+
+/// One step of a finished job.
+struct step_result {
+  step_state state = step_state::pending;
+  std::optional<std::int32_t> exit_code;
+  std::optional<std::int32_t> signal;
+  std::optional<timestamp> started_at;
+  std::optional<timestamp> finished_at;
+  bool operator==(const step_result&) const = default;
+};
+
+/// The job is over: its process tree is empty, its log closed, its workspace removed or kept.
+struct finished_event {
+  attempt_key key;
+  run_outcome outcome = run_outcome::exited;
+  cancel_cause cause = cancel_cause::cancelled;
+  /// Of the step that decided, whatever the outcome; absent if none ended that way.
+  std::optional<std::int32_t> exit_code;
+  std::optional<std::int32_t> signal;
+  std::string message;
+  log_sizes log;
+  std::vector<step_result> steps;
+  /// Absent if nothing could be started.
+  std::optional<timestamp> started_at;
+  timestamp finished_at;
+  /// By the monotonic clock, so never negative; 0 if nothing could be started.
+  milliseconds duration{0};
+  bool workspace_kept = false;
+  /// Set if the workspace should have been removed and could not be.
+  std::string workspace_error;
+  bool operator==(const finished_event&) const = default;
+};
+
+using runner_event = std::variant<ready_event, started_event, step_event, log_event, finished_event>;
+
+// -- frames -----------------------------------------------------------------------------------------------------------
+
+/// A complete frame. Fails with ec::invalid_input if it would pass max_frame_bytes.
+[[nodiscard]] expected<std::string> encode(const runner_command& command);
+[[nodiscard]] expected<std::string> encode(const runner_event& event);
+
+/// The message of a frame's JSON. Fails with ec::invalid_input on anything encode() does not produce.
+[[nodiscard]] expected<runner_command> decode_command(std::string_view json);
+[[nodiscard]] expected<runner_event> decode_event(std::string_view json);
+
+/// Cuts a stream of bytes into frames. Not thread-safe.
+class frame_splitter {
+public:
+  /// Adds bytes as they arrived.
+  void feed(std::string_view bytes);
+
+  /// The JSON of the next complete frame, nothing if more bytes are needed. The view holds until the next call of
+  /// either function. Fails with ec::invalid_input once a frame is announced that is too large; the stream is lost
+  /// then.
+  [[nodiscard]] expected<std::optional<std::string_view>> next();
+
+private:
+  std::string buffer_;
+  std::size_t begin_ = 0;
+};
+
+} // namespace kcx

@@ -1,0 +1,245 @@
+#include "actors/runner/secret_masker.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace kcx {
+
+namespace {
+
+constexpr std::size_t min_length = 4;
+
+std::string base64_of(std::string_view bytes, std::string_view alphabet) {
+  std::string out;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char c : bytes) {
+    bits = (bits << 8) | static_cast<unsigned char>(c);
+    for (count += 8; count >= 6; count -= 6)
+      out += alphabet[(bits >> (count - 6)) & 63U];
+  }
+  // The bits left over share a character with what follows the secret, which nobody knows.
+  return out;
+}
+
+/// The characters that the secret alone decides when `before` bytes of something else precede it in its group of three.
+std::string base64_core(std::string_view secret, std::size_t before, std::string_view alphabet) {
+  auto text = base64_of(std::string(before, '\0') + std::string{secret}, alphabet);
+  const auto shared = before == 0 ? 0U : before + 1;
+  return text.size() > shared ? text.substr(shared) : std::string{};
+}
+
+std::string percent_escaped(std::string_view secret, std::string_view kept, bool upper, bool plus) {
+  const std::string_view digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
+  std::string out;
+  for (const char c : secret) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (plain || kept.find(c) != std::string_view::npos) {
+      out += c;
+    } else if (plus && c == ' ') {
+      out += '+';
+    } else {
+      out += '%';
+      out += digits[byte >> 4];
+      out += digits[byte & 15U];
+    }
+  }
+  return out;
+}
+
+std::string json_escaped(std::string_view secret, bool slash) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  constexpr std::string_view named = "\"\\\n\r\t\b\f";
+  constexpr std::string_view letters = "\"\\nrtbf";
+  std::string out;
+  for (const char c : secret) {
+    if (const auto at = named.find(c); at != std::string_view::npos) {
+      out += '\\';
+      out += letters[at];
+    } else if (slash && c == '/') {
+      out += "\\/";
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += "\\u00";
+      out += digits[static_cast<unsigned char>(c) >> 4];
+      out += digits[static_cast<unsigned char>(c) & 15U];
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> lines_of(std::string_view secret) {
+  std::vector<std::string> lines;
+  while (!secret.empty()) {
+    const auto end = secret.find_first_of("\r\n");
+    if (end != 0)
+      lines.emplace_back(secret.substr(0, end));
+    secret.remove_prefix(end == std::string_view::npos ? secret.size() : end + 1);
+  }
+  return lines;
+}
+
+void add_escaped(std::set<std::string>& found, std::string_view text) {
+  for (const std::string_view kept : {"-_.~", "-_.!~*'()", "-_.~/"})
+    for (const bool upper : {true, false})
+      for (const bool plus : {true, false})
+        found.insert(percent_escaped(text, kept, upper, plus));
+  found.insert(json_escaped(text, false));
+  found.insert(json_escaped(text, true));
+}
+
+void add_base64(std::set<std::string>& found, std::string_view text) {
+  constexpr std::string_view common = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  for (const std::string_view last : {"+/", "-_"})
+    for (std::size_t before = 0; before < 3; ++before)
+      found.insert(base64_core(text, before, std::string{common} + std::string{last}));
+}
+
+} // namespace
+
+std::vector<std::string> secret_patterns::forms(std::string_view secret) {
+  std::set<std::string> found;
+  if (secret.size() >= min_length) {
+    found.emplace(secret);
+    add_escaped(found, secret);
+    add_base64(found, secret);
+  }
+  for (const auto& line : lines_of(secret)) {
+    if (line.size() < min_length)
+      continue;
+    found.insert(line);
+    add_escaped(found, line);
+    add_base64(found, line);
+  }
+  std::vector<std::string> result;
+  std::copy_if(found.begin(), found.end(), std::back_inserter(result),
+               [](const std::string& form) { return form.size() >= min_length; });
+  return result;
+}
+
+secret_patterns::secret_patterns(const std::vector<std::string>& secrets) {
+  nodes_.emplace_back();
+  for (const auto& secret : secrets)
+    for (const auto& form : forms(secret))
+      add(form);
+  link();
+}
+
+std::uint32_t secret_patterns::child(std::uint32_t state, unsigned char byte) const noexcept {
+  auto at = nodes_[state].first_child;
+  while (at != none && nodes_[at].byte != byte)
+    at = nodes_[at].next_sibling;
+  return at;
+}
+
+void secret_patterns::add(std::string_view form) {
+  std::uint32_t state = 0;
+  for (const char c : form) {
+    const auto byte = static_cast<unsigned char>(c);
+    auto at = child(state, byte);
+    if (at == none) {
+      at = static_cast<std::uint32_t>(nodes_.size());
+      node fresh;
+      fresh.byte = byte;
+      fresh.depth = nodes_[state].depth + 1;
+      fresh.next_sibling = nodes_[state].first_child;
+      nodes_.push_back(fresh);
+      nodes_[state].first_child = at;
+    }
+    state = at;
+  }
+  nodes_[state].match = nodes_[state].depth;
+}
+
+void secret_patterns::link() {
+  std::deque<std::uint32_t> queue;
+  for (auto at = nodes_[0].first_child; at != none; at = nodes_[at].next_sibling) {
+    root_[nodes_[at].byte] = at;
+    queue.push_back(at);
+  }
+  while (!queue.empty()) {
+    const auto state = queue.front();
+    queue.pop_front();
+    for (auto at = nodes_[state].first_child; at != none; at = nodes_[at].next_sibling) {
+      nodes_[at].fallback = next(nodes_[state].fallback, nodes_[at].byte);
+      nodes_[at].match = std::max(nodes_[at].match, nodes_[nodes_[at].fallback].match);
+      queue.push_back(at);
+    }
+  }
+}
+
+std::uint32_t secret_patterns::next(std::uint32_t state, unsigned char byte) const noexcept {
+  while (state != 0) {
+    if (const auto at = child(state, byte); at != none)
+      return at;
+    state = nodes_[state].fallback;
+  }
+  return root_[byte];
+}
+
+void secret_masker::feed(std::string_view bytes, std::string& out) {
+  if (patterns_->empty()) {
+    out += bytes;
+    return;
+  }
+  held_ += bytes;
+  for (const char c : bytes) {
+    state_ = patterns_->next(state_, static_cast<unsigned char>(c));
+    ++position_;
+    if (const auto length = patterns_->nodes_[state_].match; length > 0)
+      mark(position_ - length, position_);
+  }
+  // Everything before the prefix that the automaton is in can no longer become part of a secret.
+  release(position_ - patterns_->nodes_[state_].depth, out);
+}
+
+void secret_masker::mark(std::uint64_t begin, std::uint64_t end) {
+  bool told = false;
+  while (!found_.empty() && found_.back().end > begin) {
+    begin = std::min(begin, found_.back().begin);
+    told = told || found_.back().told;
+    found_.pop_back();
+  }
+  found_.push_back({begin, end, told});
+}
+
+void secret_masker::release(std::uint64_t until, std::string& out) {
+  auto from = held_from_;
+  while (!found_.empty() && found_.front().begin < until) {
+    auto& hit = found_.front();
+    out.append(held_, from - held_from_, hit.begin - from);
+    if (!hit.told)
+      out += "***";
+    from = std::min(hit.end, until);
+    if (hit.end > until) {
+      // Another secret may begin inside this one: what follows decides how far the hidden part reaches.
+      hit = {until, hit.end, true};
+      break;
+    }
+    found_.pop_front();
+  }
+  if (until > from) {
+    out.append(held_, from - held_from_, until - from);
+    from = until;
+  }
+  held_.erase(0, from - held_from_);
+  held_from_ = from;
+}
+
+void secret_masker::flush(std::string& out) {
+  release(position_, out);
+  state_ = 0;
+}
+
+std::string masked(const std::shared_ptr<const secret_patterns>& patterns, std::string_view text) {
+  std::string out;
+  secret_masker masker{patterns};
+  masker.feed(text, out);
+  masker.flush(out);
+  return out;
+}
+
+} // namespace kcx

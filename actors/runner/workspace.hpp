@@ -1,0 +1,33 @@
+/// Workspaces: the directory an attempt runs in, made fresh and removed without ever leaving it.
+///
+/// Used by the runner around a job and by the node at start for what a crash left behind. Both sides call remove_ only
+/// once the job's processes are gone.
+#pragma once
+
+#include "config/error.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+
+namespace kcx {
+
+/// `<data>/workspaces/<id>-<attempt>`.
+[[nodiscard]] std::filesystem::path workspace_path(const std::filesystem::path& data_dir, std::int64_t job_id,
+                                                   std::int32_t attempt);
+
+/// Makes the directory with mode 0700, and its parent if missing. `uid` and `gid` (both or -1) become its owner. Fails
+/// with ec::conflict if something of that name exists, ec::storage_full or ec::system_failed.
+outcome create_workspace(const std::filesystem::path& workspace, uid_t uid = static_cast<uid_t>(-1),
+                         gid_t gid = static_cast<gid_t>(-1));
+
+/// Removes a directory and all below it. Never follows a symbolic link, never enters another file system, never touches
+/// anything outside: every step down is an openat2() below the directory before. Directories without permissions are
+/// opened up; depth and number of entries do not matter. One that is not there is no error. Fails with
+/// ec::invalid_input if the last part of the path is not a plain name, ec::system_failed with the first entry that
+/// could not be removed; everything else is gone then.
+outcome remove_workspace(const std::filesystem::path& workspace);
+
+} // namespace kcx

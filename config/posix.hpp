@@ -1,0 +1,53 @@
+/// Two small helpers for code that talks to the kernel directly: an owning file descriptor, and an error that carries
+/// the system's own words.
+#pragma once
+
+#include "config/error.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <unistd.h>
+#include <utility>
+
+namespace kcx {
+
+/// Owns one file descriptor and closes it. Movable; -1 means none.
+class unique_fd {
+public:
+  unique_fd() noexcept = default;
+  explicit unique_fd(int fd) noexcept : fd_{fd} {}
+  unique_fd(unique_fd&& other) noexcept : fd_{other.release()} {}
+  unique_fd& operator=(unique_fd&& other) noexcept {
+    if (this != &other)
+      reset(other.release());
+    return *this;
+  }
+  ~unique_fd() { reset(); }
+
+  [[nodiscard]] int value() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+
+  /// Gives the descriptor away; the caller closes it.
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+
+  /// Closes what is held and holds `fd` instead.
+  void reset(int fd = -1) noexcept {
+    if (fd_ >= 0)
+      ::close(fd_);
+    fd_ = fd;
+  }
+
+private:
+  int fd_ = -1;
+};
+
+/// ec::storage_full for a full disk or quota, otherwise ec::system_failed; the text is `what: <system's text>`.
+[[nodiscard]] inline error system_failure(std::string what, int number = errno) {
+  const auto full = number == ENOSPC || number == EDQUOT;
+  what += ": ";
+  what += std::strerror(number);
+  return {full ? ec::storage_full : ec::system_failed, std::move(what), {}};
+}
+
+} // namespace kcx

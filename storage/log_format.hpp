@@ -1,0 +1,76 @@
+/// The files that hold one attempt's log, as they lie on disk.
+///
+/// The data file (`<id>-<attempt>.log`) holds the raw bytes, each at its logical offset: byte 17 of the log is byte 17
+/// of the file. The index (`<id>-<attempt>.idx`) is a header followed by fixed-size records in the order of writing;
+/// record n tells when and from where a run of bytes came. A byte is part of the log once a record covers it.
+///
+/// Where a log passes its limit, the middle is cut: both files get a hole (no disk space) and offsets stay what they
+/// were. Every record carries the end of that gap as it was when the record was written, so the last record alone
+/// tells a reader the size and the gap.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace kcx {
+
+static_assert(std::endian::native == std::endian::little, "index files are little endian");
+
+/// What a record is. Stored in index files: append only, never renumber.
+enum class log_stream : std::uint8_t {
+  /// Not a record: part of the hole that a cut left in the index.
+  none = 0,
+  out = 1,
+  err = 2,
+  /// Text by the runner itself (time limit, cut, …); it is part of the log's bytes too.
+  notice = 3,
+  /// Covers no bytes; the gap grew to `gap_end`.
+  gap = 4,
+  /// Covers no bytes; the log is closed and never changes again.
+  end = 5,
+};
+
+/// One record of an index. Stored: do not change the layout.
+struct log_record {
+  /// When the first of the bytes was read, milliseconds since the epoch.
+  std::int64_t time_ms = 0;
+  /// Logical offset of the first byte.
+  std::uint64_t offset = 0;
+  /// Logical offset up to which the middle is cut, or 0 where nothing is cut. The gap begins at log_header::gap_begin.
+  std::uint64_t gap_end = 0;
+  /// Number of bytes.
+  std::uint32_t length = 0;
+  /// Index of the step that wrote them.
+  std::uint16_t step = 0;
+  log_stream stream = log_stream::none;
+  /// log_bytes_lost or 0.
+  std::uint8_t flags = 0;
+};
+static_assert(sizeof(log_record) == 32);
+
+/// Set on records written after bytes were lost that never got an offset (full disk).
+inline constexpr std::uint8_t log_bytes_lost = 1;
+
+/// The first 32 bytes of an index. Stored: do not change the layout.
+struct log_header {
+  char magic[8] = {'K', 'C', 'X', 'L', 'O', 'G', '1', '\n'};
+  std::int64_t created_ms = 0;
+  /// Where the gap begins once there is one, otherwise 0.
+  std::uint64_t gap_begin = 0;
+  std::uint64_t reserved = 0;
+};
+static_assert(sizeof(log_header) == sizeof(log_record));
+
+/// The data file of an attempt: `<data>/logs/<id / 1000>/<id>-<attempt>.log`.
+[[nodiscard]] std::filesystem::path log_path(const std::filesystem::path& data_dir, std::int64_t job_id,
+                                             std::int32_t attempt);
+
+/// The index that belongs to a data file.
+[[nodiscard]] std::filesystem::path log_index_path(std::filesystem::path data_file);
+
+/// Removes both files of a log. Files that are not there are no error. Returns false if one could not be removed.
+bool remove_log(const std::filesystem::path& data_file) noexcept;
+
+} // namespace kcx

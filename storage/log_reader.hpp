@@ -1,0 +1,85 @@
+/// Reads the log of one attempt while it is written by another process, or afterwards.
+///
+/// Used by the node. No locks: what the index covers is complete and never changes, except that the middle of a log
+/// beyond its limit is cut; a reader that meets the gap is told. One reader may be used by one thread at a time; any
+/// number of readers may read one log.
+#pragma once
+
+#include "config/error.hpp"
+#include "config/posix.hpp"
+#include "storage/log_format.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kcx {
+
+/// How far a log has come.
+struct log_extent {
+  /// Logical size: readable offsets are [0, gap_begin) and [gap_end, size).
+  std::uint64_t size = 0;
+  /// The cut middle; both 0 where nothing is cut.
+  std::uint64_t gap_begin = 0;
+  std::uint64_t gap_end = 0;
+  /// Number of records, those in the gap included.
+  std::uint64_t records = 0;
+  /// Whether bytes were lost to a full disk.
+  bool lost = false;
+  /// Whether the writer has closed it: it will never change again.
+  bool closed = false;
+};
+
+/// A piece of a log.
+struct log_chunk {
+  std::string bytes;
+  /// Offset of the first byte; larger than the one asked for if that lay in the gap.
+  std::uint64_t offset = 0;
+  /// Where to go on reading: offset + bytes.size().
+  std::uint64_t next = 0;
+  /// Bytes of the gap that were stepped over to get to `offset`, 0 if none.
+  std::uint64_t skipped = 0;
+};
+
+/// A record with its number.
+struct numbered_record {
+  std::uint64_t number = 0;
+  log_record record;
+};
+
+class log_reader {
+public:
+  /// Opens both files of a log. Fails with ec::not_found if one is missing, ec::storage_unusable if the index is not
+  /// one, or ec::system_failed.
+  [[nodiscard]] static expected<log_reader> open(const std::filesystem::path& data_file);
+
+  /// The present extent. One or two small reads. Fails with ec::storage_failed.
+  [[nodiscard]] expected<log_extent> extent() const;
+
+  /// Up to `max` bytes from `offset` on. At or beyond the end: no bytes, `next` = `offset`. Never reads across the
+  /// gap's begin. Fails with ec::storage_failed.
+  [[nodiscard]] expected<log_chunk> read(std::uint64_t offset, std::size_t max) const;
+
+  /// The offset where the last `lines` lines begin, at least the gap's end (0 where there is no gap). A last line
+  /// without a newline counts. `lines` = 0 gives the size. Reads at most the kept tail, a block at a time.
+  [[nodiscard]] expected<std::uint64_t> tail(std::uint64_t lines) const;
+
+  /// Up to `max` records from number `first` on, gap and end records left out; those that were cut are stepped over.
+  /// Empty at the end.
+  [[nodiscard]] expected<std::vector<numbered_record>> records(std::uint64_t first, std::size_t max) const;
+
+  /// Number of the record that holds the byte at `offset` (of the first after it, if that was cut); the number of
+  /// records if there is none.
+  [[nodiscard]] expected<std::uint64_t> record_at(std::uint64_t offset) const;
+
+private:
+  log_reader(unique_fd data, unique_fd index) : data_{std::move(data)}, index_{std::move(index)} {}
+
+  [[nodiscard]] bool load(std::uint64_t number, log_record& record) const;
+
+  unique_fd data_;
+  unique_fd index_;
+};
+
+} // namespace kcx

@@ -1,0 +1,298 @@
+#include "storage/log_writer.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <string>
+#include <sys/stat.h>
+
+namespace kcx {
+
+namespace {
+
+constexpr std::int64_t share_record_ms = 10;
+constexpr std::int64_t retry_full_disk_ms = 1000;
+constexpr std::uint64_t record_size = sizeof(log_record);
+
+/// Writes all of it at a fixed place. Returns how much was written; errno tells why it is less.
+std::size_t write_at(int fd, std::string_view bytes, std::uint64_t offset) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto n = ::pwrite(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
+/// Gives back the disk space of [begin, to), where [begin, from) is a hole already.
+bool punch(int fd, std::uint64_t begin, std::uint64_t from, std::uint64_t to) {
+  // A block that two holes share is freed only by a hole that covers all of it.
+  constexpr std::uint64_t largest_block = 64 * 1024;
+  from = std::max(begin, from / largest_block * largest_block);
+  return to <= from || ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
+                                   static_cast<off_t>(to - from)) == 0;
+}
+
+template <class T>
+std::string_view bytes_of(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(T)};
+}
+
+expected<unique_fd> create_file(const std::filesystem::path& path) {
+  unique_fd fd{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (fd)
+    return fd;
+  if (errno == EEXIST)
+    return error{ec::conflict, "the log file " + path.string() + " exists already", {}};
+  return system_failure("cannot create the log file " + path.string());
+}
+
+} // namespace
+
+expected<log_writer> log_writer::create(const std::filesystem::path& data_file, std::uint64_t limit_bytes,
+                                        std::int64_t now_ms) {
+  const auto directory = data_file.parent_path();
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno == ENOENT) {
+    ::mkdir(directory.parent_path().c_str(), 0700);
+    ::mkdir(directory.c_str(), 0700);
+  }
+  auto data = create_file(data_file);
+  if (!data)
+    return std::move(data).error();
+  const auto index_file = log_index_path(data_file);
+  auto index = create_file(index_file);
+  if (!index) {
+    ::unlink(data_file.c_str());
+    return std::move(index).error();
+  }
+  log_header header;
+  header.created_ms = now_ms;
+  if (write_at(index->value(), bytes_of(header), 0) != sizeof header) {
+    auto failure = system_failure("cannot write the log index " + index_file.string());
+    ::unlink(data_file.c_str());
+    ::unlink(index_file.c_str());
+    return failure;
+  }
+  return log_writer{std::move(*data), std::move(*index), std::max(limit_bytes, min_log_limit)};
+}
+
+log_writer::log_writer(unique_fd data, unique_fd index, std::uint64_t limit_bytes)
+  : data_{std::move(data)}, index_{std::move(index)}, head_limit_{limit_bytes / 2}, tail_limit_{limit_bytes / 2} {
+  // Cutting an eighth at a time keeps the number of cuts small, and the log never above its limit.
+  tail_keep_ = tail_limit_ - tail_limit_ / 8;
+  // A job that writes single bytes to both streams in turn makes a record of each: bound the index by bytes as well.
+  max_records_ = std::max<std::uint64_t>(64, limit_bytes / 2 / record_size);
+  max_length_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(tail_limit_ / 16, 16, 1U << 20));
+}
+
+void log_writer::append(log_stream stream, std::uint16_t step, std::string_view bytes, std::int64_t now_ms) {
+  if (closed_ || bytes.empty())
+    return;
+  if (lost_errno_ != 0 && !recovered(now_ms)) {
+    lost_ += bytes.size();
+    lost_untold_ += bytes.size();
+    return;
+  }
+  put(stream, step, bytes, now_ms);
+}
+
+void log_writer::put(log_stream stream, std::uint16_t step, std::string_view bytes, std::int64_t now_ms) {
+  while (!bytes.empty()) {
+    if (pending_ && (pending_->stream != stream || pending_->step != step || pending_->length >= max_length_ ||
+                     now_ms - pending_->time_ms > share_record_ms || now_ms < pending_->time_ms))
+      flush(now_ms);
+    if (lost_errno_ != 0)
+      return lose(bytes.size(), now_ms, lost_errno_);
+    const auto n = room(bytes.size());
+    const auto written = write_at(data_.value(), bytes.substr(0, n), size_);
+    const auto number = errno;
+    if (written > 0) {
+      if (!pending_)
+        pending_ = log_record{now_ms, size_, 0, 0, step, stream, 0};
+      pending_->length += static_cast<std::uint32_t>(written);
+      size_ += written;
+      ends_line_ = bytes[written - 1] == '\n';
+    }
+    if (written < n) {
+      flush(now_ms);
+      return lose(bytes.size() - written, now_ms, number);
+    }
+    bytes.remove_prefix(n);
+    if (in_head() && size_ >= head_limit_)
+      flush(now_ms);
+  }
+}
+
+std::size_t log_writer::room(std::size_t wanted) const noexcept {
+  std::uint64_t n = std::min<std::uint64_t>(wanted, max_length_ - (pending_ ? pending_->length : 0));
+  // The head ends exactly at its limit, so a gap covers whole records.
+  if (in_head() && size_ < head_limit_)
+    n = std::min(n, head_limit_ - size_);
+  return static_cast<std::size_t>(n);
+}
+
+void log_writer::flush(std::int64_t now_ms) {
+  if (!pending_)
+    return;
+  const auto record = *pending_;
+  pending_.reset();
+  if (!write_record(record)) {
+    const auto number = errno;
+    size_ = record.offset;
+    return lose(record.length, now_ms, number);
+  }
+  end_head_if_full();
+  enforce_limit(now_ms);
+}
+
+bool log_writer::write_record(log_record record) {
+  record.gap_end = gap_end_;
+  record.flags = lost_ > 0 ? log_bytes_lost : std::uint8_t{0};
+  if (write_at(index_.value(), bytes_of(record), (records_ + 1) * record_size) != record_size)
+    return false;
+  ++records_;
+  return true;
+}
+
+void log_writer::lose(std::uint64_t bytes, std::int64_t now_ms, int number) {
+  lost_ += bytes;
+  lost_untold_ += bytes;
+  lost_errno_ = number != 0 ? number : EIO;
+  retry_at_ms_ = now_ms + retry_full_disk_ms;
+}
+
+bool log_writer::recovered(std::int64_t now_ms) {
+  if (!can_punch_ || now_ms < retry_at_ms_)
+    return false;
+  const auto told = lost_untold_;
+  const auto why = std::string{std::strerror(lost_errno_)};
+  lost_errno_ = 0;
+  notice(0, std::to_string(told) + " bytes of output are missing here: " + why, now_ms);
+  flush(now_ms);
+  if (lost_errno_ != 0) {
+    // The notice itself did not fit: it is no output of the job.
+    lost_ -= lost_untold_ - told;
+    lost_untold_ = told;
+    return false;
+  }
+  lost_untold_ -= told;
+  return true;
+}
+
+void log_writer::notice(std::uint16_t step, std::string_view text, std::int64_t now_ms) {
+  std::string line = ends_line_ ? "kcx: " : "\nkcx: ";
+  line += text;
+  line += '\n';
+  flush(now_ms);
+  if (!closed_ && lost_errno_ == 0)
+    put(log_stream::notice, step, line, now_ms);
+}
+
+void log_writer::end_head_if_full() {
+  if (!in_head() || (size_ < head_limit_ && records_ < max_records_))
+    return;
+  head_end_ = size_;
+  head_records_ = records_;
+  tail_record_ = records_;
+}
+
+void log_writer::enforce_limit(std::int64_t now_ms) {
+  if (in_head() || !can_punch_)
+    return;
+  const auto tail_begin = std::max(gap_end_, *head_end_);
+  const auto tail_records = records_ - tail_record_;
+  if (size_ - tail_begin <= tail_limit_ && tail_records <= max_records_)
+    return;
+  auto first_kept = tail_record_;
+  if (size_ - tail_begin > tail_keep_)
+    first_kept = first_record_from(size_ - tail_keep_);
+  if (tail_records > max_records_)
+    first_kept = std::max(first_kept, records_ - max_records_ / 2);
+  log_record record;
+  auto gap_end = size_;
+  if (first_kept < records_ && ::pread(index_.value(), &record, record_size,
+                                       static_cast<off_t>((first_kept + 1) * record_size)) == ssize_t{record_size})
+    gap_end = record.offset;
+  cut(first_kept, gap_end, now_ms);
+}
+
+void log_writer::cut(std::uint64_t first_kept, std::uint64_t gap_end, std::int64_t now_ms) {
+  if (gap_end_ == 0) {
+    log_header header;
+    const auto at = offsetof(log_header, gap_begin);
+    if (write_at(index_.value(), bytes_of(*head_end_), at) != sizeof header.gap_begin)
+      return;
+  }
+  const auto before = gap_end_;
+  gap_end_ = gap_end;
+  // Readers must know of the gap before its bytes go.
+  if (!write_record({now_ms, size_, 0, 0, 0, log_stream::gap, 0})) {
+    gap_end_ = before;
+    return;
+  }
+  if (!punch(data_.value(), *head_end_, before, gap_end_)) {
+    // A file system without holes: nothing more is stored, so that the limit still holds.
+    can_punch_ = false;
+    lose(0, now_ms, EFBIG);
+  }
+  if (can_punch_)
+    punch(index_.value(), (head_records_ + 1) * record_size, (tail_record_ + 1) * record_size,
+          (first_kept + 1) * record_size);
+  tail_record_ = first_kept;
+}
+
+std::uint64_t log_writer::first_record_from(std::uint64_t offset) const {
+  auto low = tail_record_;
+  auto high = records_;
+  while (low < high) {
+    const auto middle = low + (high - low) / 2;
+    log_record record;
+    if (::pread(index_.value(), &record, record_size, static_cast<off_t>((middle + 1) * record_size)) !=
+        ssize_t{record_size})
+      return high;
+    if (record.offset < offset)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+log_sizes log_writer::sizes() const noexcept {
+  const auto gap = gap_end_ > 0 ? gap_end_ - *head_end_ : 0;
+  return {size_, size_ - gap, records_, lost_, gap > 0 || lost_ > 0};
+}
+
+log_sizes log_writer::close(std::int64_t now_ms) {
+  if (closed_)
+    return *closed_;
+  flush(now_ms);
+  if (lost_errno_ != 0) {
+    retry_at_ms_ = now_ms;
+    recovered(now_ms);
+  }
+  if (gap_end_ > 0) {
+    // The notice itself may move the gap, so it tells of the gap as it is after making room.
+    notice(0,
+           "the log passed its limit of " + std::to_string(head_limit_ + tail_limit_) + " bytes; about " +
+             std::to_string(gap_end_ - *head_end_) + " bytes from offset " + std::to_string(*head_end_) +
+             " on were dropped",
+           now_ms);
+    flush(now_ms);
+  }
+  write_record({now_ms, size_, 0, 0, 0, log_stream::end, 0});
+  if (size_ > 0) {
+    ::fdatasync(data_.value());
+    ::fdatasync(index_.value());
+  }
+  closed_ = sizes();
+  data_.reset();
+  index_.reset();
+  return *closed_;
+}
+
+} // namespace kcx

@@ -1,0 +1,92 @@
+#define CAF_SUITE secret_masker
+#include "actors/runner/secret_masker.hpp"
+
+#include "caf/test/unit_test.hpp"
+
+#include <chrono>
+
+using namespace kcx;
+
+namespace {
+
+std::shared_ptr<const secret_patterns> patterns(const std::vector<std::string>& secrets) {
+  return std::make_shared<const secret_patterns>(secrets);
+}
+
+std::string in_chunks(const std::vector<std::string>& secrets, const std::string& text, std::size_t size) {
+  secret_masker masker{patterns(secrets)};
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); at += size)
+    masker.feed(std::string_view{text}.substr(at, size), out);
+  masker.flush(out);
+  return out;
+}
+
+void check(const std::vector<std::string>& secrets, const std::string& text, const std::string& wanted) {
+  for (std::size_t size = 1; size <= text.size(); ++size)
+    CAF_CHECK_EQUAL(in_chunks(secrets, text, size), wanted);
+}
+
+} // namespace
+
+CAF_TEST(a secret is masked wherever chunks end) {
+  check({"hunter22"}, "the password is hunter22, hunter2 is not", "the password is ***, hunter2 is not");
+  check({"hunter22"}, "hunter22hunter22", "******");
+  check({"abab"}, "xabababx", "x***x");
+  check({"abcdef", "cdefgh"}, "-abcdefgh-", "-***-");
+  check({"abcd", "abcdefgh"}, "-abcdefg-abcdefgh-", "-***efg-***-");
+  check({"bcde", "abcdex"}, "abcdey", "a***y");
+}
+
+CAF_TEST(a secret of several lines is masked as a whole and line by line) {
+  check({"first\nsecond"}, "first\nsecond", "***");
+  check({"first\nsecond"}, "  first\r\n  second", "  ***\r\n  ***");
+}
+
+CAF_TEST(short secrets mask nothing) {
+  check({"a", "abc", ""}, "a abc abcabc", "a abc abcabc");
+  CAF_CHECK(secret_patterns{{"abc"}}.empty());
+}
+
+CAF_TEST(escaped forms are masked) {
+  check({"p@ss w/rd"}, "url p%40ss%20w%2Frd p%40ss+w%2frd end", "url *** *** end");
+  check({"p@ss\"w\nline2"}, R"({"x":"p@ss\"w\nline2"})", R"({"x":"***"})");
+  check({"tab\there"}, R"(tab\there)", "***");
+}
+
+CAF_TEST(base64 is masked in each of its three positions) {
+  // "user:" is 5 bytes, so the secret begins in the middle of a group of three.
+  for (const auto* text : {"czNjcmV0LXRva2Vu", "dXNlcjpzM2NyZXQtdG9rZW4=", "eHMzY3JldC10b2tlbg=="}) {
+    const auto shown = in_chunks({"s3cret-token"}, text, 3);
+    CAF_CHECK_NOT_EQUAL(shown.find("***"), std::string::npos);
+    CAF_CHECK_LESS(shown.size(), std::size_t{16});
+  }
+}
+
+CAF_TEST(no more is held back than may become a secret) {
+  secret_masker masker{patterns({"hunter22"})};
+  std::string out;
+  masker.feed("password: hunt", out);
+  CAF_CHECK_EQUAL(out, "password: ");
+  masker.feed("ing", out);
+  CAF_CHECK_EQUAL(out, "password: hunting");
+  masker.feed(" hunter2", out);
+  masker.flush(out);
+  CAF_CHECK_EQUAL(out, "password: hunting hunter2");
+}
+
+CAF_TEST(a stream of nothing but overlapping secrets is not held back) {
+  secret_masker masker{patterns({"aaaa"})};
+  std::string out;
+  masker.feed(std::string(1'000'000, 'a'), out);
+  masker.feed("b", out);
+  CAF_CHECK_EQUAL(out, "***b");
+}
+
+CAF_TEST(text without secrets passes unchanged) {
+  std::string every_byte;
+  for (int i = 0; i < 256; ++i)
+    every_byte += static_cast<char>(i);
+  check({}, every_byte, every_byte);
+  check({"not in there"}, every_byte, every_byte);
+}

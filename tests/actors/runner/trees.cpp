@@ -1,0 +1,235 @@
+#define CAF_SUITE runner_trees
+#include "tests/actors/runner/support.hpp"
+
+#include "actors/runner/job_environment.hpp"
+#include "actors/runner/process_tree.hpp"
+
+#include "caf/test/unit_test.hpp"
+
+#include <csignal>
+#include <future>
+
+using namespace kcx;
+using kcx::test::all_gone;
+using kcx::test::marked;
+using kcx::test::slot;
+
+namespace {
+
+// Leaves the session by a double fork and ignores TERM.
+constexpr const char* daemon = "setsid sh -c '(trap \"\" TERM; echo daemon; while :; do sleep 1000; done) & exit 0'; ";
+
+// Tests run side by side: a job's number says nothing, its workspace does.
+std::string mark_of(const start_command& job) {
+  return "KCX_WORKSPACE=" + job.workspace;
+}
+
+bool has_zombie_child() {
+  for (const auto& entry : list_processes())
+    if (entry.parent == ::getpid() && entry.state == 'Z')
+      return true;
+  return false;
+}
+
+void wait_for_sweep(process_io& io) {
+  std::promise<void> done;
+  io.sweep_orphans([&] { done.set_value(); });
+  done.get_future().wait();
+}
+
+} // namespace
+
+CAF_TEST(a cancelled job leaves no background process) {
+  slot s;
+  auto job = s.job("sleep 1000 & echo up; wait");
+  s.start(job);
+  s.wait_for_log(job, "up");
+  s.cancel(job);
+  CAF_CHECK(s.finished().outcome == run_outcome::cancelled);
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(leaving the session or the group is no escape) {
+  slot s;
+  auto job = s.job("setsid sh -c 'sleep 1001 & echo up; sleep 1002'");
+  s.start(job);
+  s.wait_for_log(job, "up");
+  s.cancel(job);
+  CAF_CHECK(s.finished().outcome == run_outcome::cancelled);
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(a daemon that ignores TERM is gone when the job is finished) {
+  slot s;
+  auto job = s.job(std::string{daemon} + "sleep 99");
+  s.start(job);
+  s.wait_for_log(job, "daemon");
+  s.cancel(job);
+  CAF_CHECK(s.finished().outcome == run_outcome::cancelled);
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(a job that ignores TERM is cancelled and never succeeds) {
+  slot s;
+  auto job = s.job("trap '' TERM; echo up; sleep 30 & wait; sleep 30; exit 0");
+  s.start(job);
+  s.wait_for_log(job, "up");
+  const auto asked = std::chrono::steady_clock::now();
+  s.cancel(job);
+  const auto end = s.finished();
+  const auto took = std::chrono::steady_clock::now() - asked;
+  CAF_CHECK(end.outcome == run_outcome::cancelled);
+  CAF_CHECK(took >= job.cancel_grace);
+  CAF_CHECK_EQUAL(end.signal.value_or(0), SIGKILL);
+}
+
+CAF_TEST(the grace period decides whether a job can clean up) {
+  slot s;
+  const auto* line = "trap 'sleep 0.5; echo cleaned; exit 3' TERM; echo up; sleep 99";
+  auto job = s.job(line);
+  job.cancel_grace = milliseconds{5'000};
+  s.start(job);
+  s.wait_for_log(job, "up");
+  s.cancel(job);
+  auto end = s.finished();
+  CAF_CHECK(end.outcome == run_outcome::cancelled);
+  CAF_CHECK_EQUAL(end.exit_code.value_or(-1), 3);
+  CAF_CHECK_NOT_EQUAL(s.output(job).find("cleaned"), std::string::npos);
+
+  job = s.job(line);
+  job.cancel_grace = milliseconds{100};
+  s.start(job);
+  s.wait_for_log(job, "up");
+  s.cancel(job);
+  end = s.finished();
+  CAF_CHECK(end.outcome == run_outcome::cancelled);
+  CAF_CHECK_EQUAL(s.output(job).find("cleaned"), std::string::npos);
+}
+
+CAF_TEST(a job ends with its main process and takes what it left behind along) {
+  slot s;
+  auto job = s.job("sleep 1000 & exit 7");
+  const auto end = s.run(job);
+  CAF_CHECK(end.outcome == run_outcome::exited);
+  CAF_CHECK_EQUAL(end.exit_code.value_or(-1), 7);
+  CAF_CHECK(end.duration < std::chrono::seconds{10});
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(a background process lives on to the next step) {
+  slot s;
+  auto job = s.steps({"sleep 1000 & echo $! > pid", "kill -0 $(cat pid) && echo alive"});
+  CAF_CHECK_EQUAL(s.run(job).exit_code.value_or(-1), 0);
+  CAF_CHECK_EQUAL(s.output(job), "alive\n");
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(processes that fork all the time are caught) {
+  slot s;
+  // Each process starts its successor in a session of its own and ends.
+  auto job = s.job("cat > chain <<'END'\ntrap '' TERM\nsetsid sh ./chain &\nEND\n"
+                   "sh ./chain & sh ./chain & echo up; sleep 99");
+  job.cancel_grace = milliseconds{50};
+  s.start(job);
+  s.wait_for_log(job, "up");
+  s.cancel(job);
+  CAF_CHECK(s.finished().outcome == run_outcome::cancelled);
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(kill ends the tree at once) {
+  slot s;
+  auto job = s.job(std::string{daemon} + "trap '' TERM; sleep 99");
+  job.cancel_grace = milliseconds{60'000};
+  s.start(job);
+  s.wait_for_log(job, "daemon");
+  s.send(kill_command{});
+  const auto end = s.finished();
+  CAF_CHECK(end.outcome == run_outcome::killed);
+  CAF_CHECK(end.steps[0].state == step_state::interrupted);
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(what a killed runner leaves is swept) {
+  slot s;
+  auto job = s.job(std::string{daemon} + "sleep 99");
+  s.start(job);
+  s.wait_for_log(job, "daemon");
+  s.runner->destroy();
+  CAF_CHECK_EQUAL(s.exited().signal.value_or(0), SIGKILL);
+  CAF_CHECK(!s.runner->send(kill_command{}));
+  wait_for_sweep(s.io);
+  CAF_CHECK(marked(mark_of(job)).empty());
+  CAF_CHECK(!has_zombie_child());
+}
+
+CAF_TEST(a sweep does not touch living runners) {
+  slot s;
+  auto job = s.job("echo up; sleep 0.2; echo done");
+  s.start(job);
+  s.wait_for_log(job, "up");
+  wait_for_sweep(s.io);
+  const auto end = s.finished();
+  CAF_CHECK(end.outcome == run_outcome::exited);
+  CAF_CHECK_EQUAL(s.log(job), "up\ndone\n");
+}
+
+CAF_TEST(a runner whose node hangs up ends its tree and exits) {
+  slot s;
+  auto job = s.job(std::string{daemon} + "sleep 99");
+  job.cancel_grace = milliseconds{60'000};
+  s.start(job);
+  s.wait_for_log(job, "daemon");
+  s.io.stop(milliseconds{10'000});
+  CAF_CHECK_EQUAL(s.exited().exit_code.value_or(-1), 0);
+  CAF_CHECK(s.finished().outcome == run_outcome::killed);
+  CAF_CHECK(marked(node_marker(s.node_id)).empty());
+}
+
+CAF_TEST(a terminated runner ends its tree and exits) {
+  slot s;
+  auto job = s.job("echo up; sleep 99");
+  s.start(job);
+  s.runner->terminate();
+  CAF_CHECK(s.finished().outcome == run_outcome::killed);
+  CAF_CHECK_EQUAL(s.exited().exit_code.value_or(-1), 0);
+  CAF_CHECK(marked(node_marker(s.node_id)).empty());
+}
+
+CAF_TEST(an idle runner quits when told) {
+  slot s;
+  s.send(quit_command{});
+  CAF_CHECK_EQUAL(s.exited().exit_code.value_or(-1), 0);
+}
+
+CAF_TEST(processes of an earlier node are found by their mark) {
+  slot s;
+  auto job = s.job(std::string{daemon} + "env -i setsid sleep 1000 & echo up; sleep 99");
+  s.start(job);
+  s.wait_for_log(job, "up");
+  s.wait_for_log(job, "daemon");
+  const auto found = process_io::sweep_marked(node_marker(s.node_id));
+  CAF_REQUIRE(found.has_value());
+  CAF_CHECK_GREATER(*found, 3u);
+  CAF_CHECK(all_gone(node_marker(s.node_id)));
+  const auto again = process_io::sweep_marked(node_marker(s.node_id));
+  CAF_REQUIRE(again.has_value());
+  CAF_CHECK_EQUAL(*again, 0u);
+}
+
+CAF_TEST(a runner that cannot be started is an error) {
+  process_io io;
+  runner_options options;
+  options.path = "/no/such/runner";
+  const auto launched = io.launch(options, {[](runner_event) {}, [](runner_exit) {}});
+  CAF_REQUIRE(!launched);
+  CAF_CHECK_NOT_EQUAL(launched.error().message.find("No such file"), std::string::npos);
+  CAF_CHECK(!has_zombie_child());
+}
+
+CAF_TEST(many jobs leave neither zombies nor processes) {
+  slot s;
+  for (int i = 0; i < 100; ++i)
+    CAF_CHECK_EQUAL(s.run(s.job("(true &) ; exit 0")).exit_code.value_or(-1), 0);
+  CAF_CHECK(descendants_of(s.runner->pid()).empty());
+}

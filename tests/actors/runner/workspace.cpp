@@ -1,0 +1,118 @@
+#define CAF_SUITE workspace
+#include "actors/runner/workspace.hpp"
+
+#include "tests/support/files.hpp"
+
+#include "caf/test/unit_test.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace kcx;
+namespace fs = std::filesystem;
+
+CAF_TEST(a workspace is private and made once) {
+  test::temp_dir data;
+  const auto path = workspace_path(data.path(), 12, 3);
+  CAF_CHECK_EQUAL(path.string(), (data / "workspaces/12-3").string());
+  CAF_REQUIRE(create_workspace(path).has_value());
+  CAF_CHECK(fs::status(path).permissions() == fs::perms::owner_all);
+  const auto again = create_workspace(path);
+  CAF_REQUIRE(!again);
+  CAF_CHECK(again.error().code == ec::conflict);
+}
+
+CAF_TEST(removing a workspace follows no link out of it) {
+  test::temp_dir data;
+  fs::create_directory(data / "precious");
+  test::write_file(data / "precious/file", "kept");
+  const auto path = workspace_path(data.path(), 1, 1);
+  CAF_REQUIRE(create_workspace(path).has_value());
+  fs::create_directory_symlink(data / "precious", path / "link");
+  fs::create_directory(path / "sub");
+  fs::create_symlink("../../../precious/file", path / "sub/file");
+  fs::create_hard_link(data / "precious/file", path / "hard");
+  CAF_CHECK(remove_workspace(path).has_value());
+  CAF_CHECK(!fs::exists(path));
+  CAF_CHECK_EQUAL(test::read_file(data / "precious/file"), "kept");
+}
+
+CAF_TEST(a workspace that was replaced by a link is not followed) {
+  test::temp_dir data;
+  fs::create_directory(data / "precious");
+  test::write_file(data / "precious/file", "kept");
+  fs::create_directory(data / "workspaces");
+  fs::create_directory_symlink(data / "precious", data / "workspaces/1-1");
+  CAF_CHECK(!remove_workspace(data / "workspaces/1-1"));
+  CAF_CHECK(fs::exists(data / "precious/file"));
+}
+
+CAF_TEST(only a plain name below a directory can be removed) {
+  test::temp_dir data;
+  CAF_CHECK(!remove_workspace(data.path() / ".."));
+  CAF_CHECK(!remove_workspace(data.path().string() + "/"));
+  CAF_CHECK(!remove_workspace("/"));
+  CAF_CHECK(fs::exists(data.path()));
+}
+
+CAF_TEST(what is not there is removed already) {
+  test::temp_dir data;
+  CAF_CHECK(remove_workspace(data / "workspaces/1-1").has_value());
+  CAF_CHECK(remove_workspace(data / "nothing").has_value());
+}
+
+CAF_TEST(directories without permissions do not stand in the way) {
+  test::temp_dir data;
+  // Root passes every permission: become somebody else.
+  CAF_REQUIRE(::chmod(data.path().c_str(), 0777) == 0);
+  if (::geteuid() == 0)
+    CAF_REQUIRE(::seteuid(65534) == 0);
+  const auto path = workspace_path(data.path(), 1, 1);
+  CAF_REQUIRE(create_workspace(path).has_value());
+  fs::create_directories(path / "a/b/c");
+  test::write_file(path / "a/b/c/file", "x");
+  ::chmod((path / "a/b/c").c_str(), 0000);
+  ::chmod((path / "a/b").c_str(), 0555);
+  ::chmod((path / "a").c_str(), 0400);
+  const auto removed = remove_workspace(path);
+  CAF_CHECK(removed.has_value());
+  CAF_CHECK(!fs::exists(path));
+  ::seteuid(0);
+}
+
+CAF_TEST(very deep trees are removed with few descriptors) {
+  test::temp_dir data;
+  const auto path = workspace_path(data.path(), 1, 1);
+  CAF_REQUIRE(create_workspace(path).has_value());
+  int fd = ::open(path.c_str(), O_PATH | O_DIRECTORY);
+  for (int i = 0; i < 3000; ++i) {
+    CAF_REQUIRE(::mkdirat(fd, "directory", 0700) == 0);
+    const int next = ::openat(fd, "directory", O_PATH | O_DIRECTORY);
+    CAF_REQUIRE(next >= 0);
+    ::close(fd);
+    fd = next;
+  }
+  ::close(fd);
+  CAF_CHECK(remove_workspace(path).has_value());
+  CAF_CHECK(!fs::exists(path));
+}
+
+CAF_TEST(wide trees are removed whole) {
+  test::temp_dir data;
+  const auto path = workspace_path(data.path(), 1, 1);
+  CAF_REQUIRE(create_workspace(path).has_value());
+  for (int i = 0; i < 20; ++i) {
+    const auto sub = path / std::to_string(i);
+    fs::create_directory(sub);
+    const int fd = ::open(sub.c_str(), O_PATH | O_DIRECTORY);
+    for (int k = 0; k < 1000; ++k)
+      ::close(::openat(fd, std::to_string(k).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    ::close(fd);
+  }
+  CAF_CHECK(remove_workspace(path).has_value());
+  CAF_CHECK(!fs::exists(path));
+}
