@@ -37,9 +37,9 @@ inline constexpr std::uint64_t min_log_limit = 1024;
 
 class log_writer {
 public:
-  /// Creates both files exclusively with mode 0600, and the two directories above them (0700) if they are missing. `limit_bytes` is what
-  /// is kept at most: the first half and the last. Fails with ec::conflict if either file exists, ec::storage_full, or
-  /// ec::system_failed; then neither file is left behind by this call.
+  /// Creates both files exclusively with mode 0600, and the two directories above them (0700) if they are missing.
+  /// `limit_bytes` is what is kept at most: the first half and the last. Fails with ec::conflict if either file exists,
+  /// ec::storage_full, or ec::system_failed; then neither file is left behind by this call.
   [[nodiscard]] static expected<log_writer> create(const std::filesystem::path& data_file, std::uint64_t limit_bytes,
                                                    std::int64_t now_ms);
 

@@ -61,8 +61,6 @@ void job_run::begin() {
   if (!made)
     return fail_to_start(made.error());
   has_workspace_ = true;
-  if (start_.time_limit)
-    job_deadline_ = clock::now() + *start_.time_limit;
   next_step();
 }
 
@@ -138,6 +136,8 @@ bool job_run::start_step() {
   if (!started_) {
     started_ = now;
     started_at_ = wall_now();
+    if (start_.time_limit)
+      job_deadline_ = now + *start_.time_limit;
     emit_(started_event{start_.key, *started_at_, static_cast<std::int32_t>(main_)});
   }
   silent_since_ = now;

@@ -1,16 +1,13 @@
 #define CAF_SUITE log_store
+#include "caf/test/unit_test.hpp"
 #include "storage/log_reader.hpp"
 #include "storage/log_writer.hpp"
-
 #include "tests/support/files.hpp"
-
-#include "caf/test/unit_test.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <random>
-
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

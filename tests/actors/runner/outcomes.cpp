@@ -1,14 +1,11 @@
 #define CAF_SUITE runner_outcomes
-#include "tests/actors/runner/support.hpp"
-
-#include "storage/log_reader.hpp"
-
 #include "caf/test/unit_test.hpp"
+#include "storage/log_reader.hpp"
+#include "tests/actors/runner/support.hpp"
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-
 #include <sys/stat.h>
 
 using namespace kcx;
@@ -141,8 +138,9 @@ CAF_TEST(a job sees its own environment and nothing of the node) {
 
 CAF_TEST(a job has default signals and an own session and no descriptor above 2) {
   slot s;
-  auto job = s.job("ls /proc/self/fd | tr '\\n' ' '; grep -E 'SigBlk|SigIgn' /proc/self/status | cut -f2 | tr '\\n' ' ';"
-                   "umask; [ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo leader");
+  auto job =
+    s.job("ls /proc/self/fd | tr '\\n' ' '; grep -E 'SigBlk|SigIgn' /proc/self/status | cut -f2 | tr '\\n' ' ';"
+          "umask; [ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo leader");
   s.run(job);
   // 3 is the directory that ls itself reads.
   CAF_CHECK_EQUAL(s.log(job), "0 1 2 3 0000000000000000 0000000000000000 0022\nleader\n");

@@ -10,7 +10,8 @@ namespace {
 start_command full_start() {
   start_command start;
   start.key = {{12}, 3};
-  start.steps = {{"build", {"make", "all", "\xc3\xa4"}, true, false, milliseconds{1500}}, {"clean", {"rm"}, false, true, {}}};
+  start.steps = {{"build", {"make", "all", "\xc3\xa4"}, true, false, milliseconds{1500}},
+                 {"clean", {"rm"}, false, true, {}}};
   start.env = {{"A", "1"}, {"B", "two\nlines"}};
   start.workspace = "/data/workspaces/12-3";
   start.keep_workspace = keep_policy::on_failure;
@@ -56,10 +57,9 @@ std::string body_of(const Message& message) {
 } // namespace
 
 CAF_TEST(every command survives its way over the socket) {
-  const std::vector<runner_command> commands{full_start(),
-                                             cancel_command{{{1}, 2}, cancel_cause::node_stop, milliseconds{4}},
-                                             cancel_command{{{1}, 2}, cancel_cause::cancelled, {}}, kill_command{},
-                                             quit_command{}};
+  const std::vector<runner_command> commands{
+    full_start(), cancel_command{{{1}, 2}, cancel_cause::node_stop, milliseconds{4}},
+    cancel_command{{{1}, 2}, cancel_cause::cancelled, {}}, kill_command{}, quit_command{}};
   for (const auto& command : commands) {
     const auto back = decode_command(body_of(command));
     CAF_REQUIRE(back.has_value());
@@ -68,12 +68,9 @@ CAF_TEST(every command survives its way over the socket) {
 }
 
 CAF_TEST(every event survives its way over the socket) {
-  const std::vector<runner_event> events{
-    ready_event{7},
-    started_event{{{1}, 2}, timestamp{milliseconds{3}}, 4},
-    step_event{{{1}, 2}, 3, step_state::failed, 4, {}, timestamp{milliseconds{5}}},
-    log_event{{{1}, 2}, 99},
-    full_finished()};
+  const std::vector<runner_event> events{ready_event{7}, started_event{{{1}, 2}, timestamp{milliseconds{3}}, 4},
+                                         step_event{{{1}, 2}, 3, step_state::failed, 4, {}, timestamp{milliseconds{5}}},
+                                         log_event{{{1}, 2}, 99}, full_finished()};
   for (const auto& event : events) {
     const auto back = decode_event(body_of(event));
     CAF_REQUIRE(back.has_value());

@@ -7,7 +7,6 @@
 
 #include <stdexcept>
 #include <thread>
-
 #include <unistd.h>
 
 namespace kcx::test {

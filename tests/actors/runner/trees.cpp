@@ -1,10 +1,8 @@
 #define CAF_SUITE runner_trees
-#include "tests/actors/runner/support.hpp"
-
 #include "actors/runner/job_environment.hpp"
 #include "actors/runner/process_tree.hpp"
-
 #include "caf/test/unit_test.hpp"
+#include "tests/actors/runner/support.hpp"
 
 #include <csignal>
 #include <future>

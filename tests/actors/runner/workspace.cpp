@@ -1,14 +1,12 @@
 #define CAF_SUITE workspace
 #include "actors/runner/workspace.hpp"
 
+#include "caf/test/unit_test.hpp"
 #include "tests/support/files.hpp"
 
-#include "caf/test/unit_test.hpp"
-
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
