@@ -87,7 +87,7 @@ CAF_TEST(very deep trees are removed with few descriptors) {
   const auto path = workspace_path(data.path(), 1, 1);
   CAF_REQUIRE(create_workspace(path).has_value());
   int fd = ::open(path.c_str(), O_PATH | O_DIRECTORY);
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 600; ++i) {
     CAF_REQUIRE(::mkdirat(fd, "directory", 0700) == 0);
     const int next = ::openat(fd, "directory", O_PATH | O_DIRECTORY);
     CAF_REQUIRE(next >= 0);
@@ -107,7 +107,7 @@ CAF_TEST(wide trees are removed whole) {
     const auto sub = path / std::to_string(i);
     fs::create_directory(sub);
     const int fd = ::open(sub.c_str(), O_PATH | O_DIRECTORY);
-    for (int k = 0; k < 1000; ++k)
+    for (int k = 0; k < 100; ++k)
       ::close(::openat(fd, std::to_string(k).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     ::close(fd);
   }
