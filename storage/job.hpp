@@ -196,10 +196,10 @@ enum class step_state : std::uint8_t {
 struct step_record {
   std::int32_t index = 0;
   step_state state = step_state::pending;
-  std::optional<std::int32_t> exit_code;
-  std::optional<std::int32_t> signal;
-  std::optional<timestamp> started_at;
-  std::optional<timestamp> finished_at;
+  std::optional<std::int32_t> exit_code{};
+  std::optional<std::int32_t> signal{};
+  std::optional<timestamp> started_at{};
+  std::optional<timestamp> finished_at{};
 };
 
 /// One line of a job's history: a state it entered.

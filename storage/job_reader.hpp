@@ -17,13 +17,13 @@ namespace kcx {
 
 /// Which jobs to list. Empty members do not filter.
 struct job_filter {
-  std::vector<job_state> states;
-  std::optional<std::string> project;
-  std::optional<std::string> queue;
-  std::optional<std::string> name;
-  std::optional<std::string> label;
+  std::vector<job_state> states{};
+  std::optional<std::string> project{};
+  std::optional<std::string> queue{};
+  std::optional<std::string> name{};
+  std::optional<std::string> label{};
   /// Only ids below this one (the cursor of the previous page).
-  std::optional<job_id> before;
+  std::optional<job_id> before{};
   /// 1 to 1,000.
   std::size_t limit = 50;
 };

@@ -60,7 +60,7 @@ std::optional<timestamp> cursor::optional_time(int column) const {
 }
 
 connection::connection(const std::filesystem::path& file, int flags, std::chrono::milliseconds busy_timeout)
-  : file_{file}, database_{file.string(), flags, static_cast<int>(busy_timeout.count())} {
+  : file_{file}, database_{file.string(), flags | SQLITE_OPEN_NOMUTEX, static_cast<int>(busy_timeout.count())} {
   auto* db = handle();
   sqlite3_extended_result_codes(db, 1);
   // A file made by somebody else must not run code of its own, and SQL must not rewrite SQLite's own tables.

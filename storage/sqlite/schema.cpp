@@ -230,6 +230,18 @@ void migrate(connection& db, timestamp now) {
   }
 }
 
+std::unique_ptr<connection> open_writer(const std::filesystem::path& file, timestamp now,
+                                        std::chrono::milliseconds busy_timeout) {
+  auto db = std::make_unique<connection>(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, busy_timeout);
+  db->execute("PRAGMA journal_mode = WAL");
+  // Every commit reaches the disk before it is acknowledged.
+  db->execute("PRAGMA synchronous = FULL");
+  // A log that once grew under a long reader is cut back when it starts anew.
+  db->execute("PRAGMA journal_size_limit = 67108864");
+  migrate(*db, now);
+  return db;
+}
+
 outcome inspect(const std::filesystem::path& file) {
   std::error_code missing;
   if (!std::filesystem::exists(file, missing))

@@ -5,7 +5,10 @@
 #include "storage/sqlite/connection.hpp"
 #include "storage/time.hpp"
 
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <span>
 
 namespace kcx::sqlite {
@@ -18,6 +21,10 @@ inline constexpr std::int32_t application_id = 0x4B435871;
 
 /// Brings the schema to the newest version, in one transaction. Throws SQLite::Exception.
 void migrate(connection& db, timestamp now);
+
+/// The one connection that writes, migrated and with all its settings. Throws SQLite::Exception.
+[[nodiscard]] std::unique_ptr<connection> open_writer(const std::filesystem::path& file, timestamp now,
+                                                      std::chrono::milliseconds busy_timeout);
 
 /// Looks at a file without writing to it: done if it is new, empty or a sound queue of this or an earlier version; else
 /// storage_unusable with the reason. The search for damage ends after a second at most.

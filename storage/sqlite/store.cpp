@@ -203,15 +203,6 @@ expected<std::int64_t> sqlite_store::checkpoint() {
 
 namespace {
 
-/// Settings of the writing connection alone.
-void prepare_writer(sqlite::connection& db) {
-  db.execute("PRAGMA journal_mode = WAL");
-  // Every commit reaches the disk before it is acknowledged.
-  db.execute("PRAGMA synchronous = FULL");
-  // A log that once grew under a long reader is cut back when it starts anew.
-  db.execute("PRAGMA journal_size_limit = 67108864");
-}
-
 std::string read_node_id(sqlite::connection& db) {
   auto row = db.use(sqlite::sql::select_node_id);
   return row.step() ? row.text(0) : throw sqlite::bad_value{"the database has no node id"};
@@ -223,16 +214,13 @@ expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::pa
                                                        const sqlite_options& options) {
   if (auto sound = sqlite::inspect(file); !sound)
     return sound.error();
-  std::unique_ptr<sqlite::connection> db;
   try {
-    db = std::make_unique<sqlite::connection>(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, options.busy_timeout);
-    prepare_writer(*db);
-    sqlite::migrate(*db, now);
+    auto db = sqlite::open_writer(file, now, options.busy_timeout);
     auto node_id = read_node_id(*db);
     return std::unique_ptr<job_store>{
       std::make_unique<sqlite::sqlite_store>(std::move(db), std::move(node_id), options)};
   } catch (...) {
-    return sqlite::current_error(file, db ? sqlite::system_error_of(*db) : errno);
+    return sqlite::current_error(file, 0);
   }
 }
 

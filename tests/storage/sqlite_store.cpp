@@ -1,0 +1,172 @@
+// The conformance suite on SQLite, and what only SQLite's store has: triggers, secrets in a table of their own.
+#define CAF_SUITE sqlite_store
+#include "storage/sqlite/reader.hpp"
+#include "storage/sqlite/statements.hpp"
+#include "storage/sqlite/store.hpp"
+#include "tests/support/files.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Exception.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <stdexcept>
+
+namespace {
+
+class stores_under_test {
+public:
+  stores_under_test() { reopen(); }
+
+  kcx::job_store& store() { return *store_; }
+  kcx::job_reader& reader() { return *reader_; }
+
+  void reopen() {
+    reader_.reset();
+    store_.reset();
+    store_ = opened(kcx::open_sqlite_store(file(), kcx::timestamp{}));
+    reader_ = opened(kcx::open_sqlite_reader(file()));
+  }
+
+  [[nodiscard]] std::filesystem::path file() const { return directory_ / "kcx.db"; }
+
+private:
+  template <class T>
+  static T opened(kcx::expected<T> result) {
+    if (!result)
+      throw std::runtime_error{result.error().message};
+    return std::move(*result);
+  }
+
+  kcx::test::temp_dir directory_;
+  std::unique_ptr<kcx::job_store> store_;
+  std::unique_ptr<kcx::job_reader> reader_;
+};
+
+} // namespace
+
+#include "tests/storage/job_store_suite.hpp"
+
+CAF_TEST_FIXTURE_SCOPE(sqlite_store_only, fixture)
+
+namespace {
+
+/// Columns that meet the schema's CHECKs for a state.
+std::string row_in(job_state state) {
+  return "UPDATE jobs SET state = '" + std::string{to_string(state)} +
+         "', version = version + 1, run_at = 1, attempt = 1, worker = 'w', claimed_at = 1, nonce = " +
+         (is_held(state) ? "1" : "NULL") + ", finished_at = " + (is_final(state) ? "1" : "NULL");
+}
+
+bool runs(SQLite::Database& raw, const std::string& sql) {
+  try {
+    raw.exec(sql);
+    return true;
+  } catch (const SQLite::Exception&) {
+    return false;
+  }
+}
+
+/// Whether the database lets a job move from one state to another. Leaves no trace.
+bool database_permits(SQLite::Database& raw, job_state from, job_state to) {
+  const auto trigger = raw.execAndGet("SELECT sql FROM sqlite_schema WHERE name = 'jobs_moved_illegally'").getString();
+  raw.exec("BEGIN; DROP TRIGGER jobs_moved_illegally;" + row_in(from) + ";" + trigger);
+  const auto permitted = runs(raw, row_in(to));
+  raw.exec("ROLLBACK");
+  return permitted;
+}
+
+} // namespace
+
+CAF_TEST(the trigger permits exactly the moves of the model) {
+  add();
+  must(store().commit());
+  SQLite::Database raw{file().string(), SQLite::OPEN_READWRITE};
+  for (auto from = 0; from <= static_cast<int>(job_state::skipped); ++from)
+    for (auto to = 0; to <= static_cast<int>(job_state::skipped); ++to) {
+      const auto was = static_cast<job_state>(from);
+      const auto becomes = static_cast<job_state>(to);
+      CAF_MESSAGE(to_string(was) << " to " << to_string(becomes));
+      CAF_CHECK_EQUAL(database_permits(raw, was, becomes), is_permitted(was, becomes));
+    }
+}
+
+CAF_TEST(the schema refuses rows that contradict themselves) {
+  add();
+  must(store().commit());
+  SQLite::Database raw{file().string(), SQLite::OPEN_READWRITE};
+  for (const auto* change :
+       {"state = 'asleep'", "finished_at = 1", "nonce = 1", "state = 'running', version = 1", "weight = 0",
+        "attempt = -1", "uncounted = 1", "duration_ms = -1", "state = 'succeeded', version = 1", "log_bytes = -1"}) {
+    CAF_MESSAGE(change);
+    CAF_CHECK(!runs(raw, std::string{"UPDATE jobs SET "} + change));
+  }
+}
+
+CAF_TEST(secrets stand in one place and leave it with the end of their job) {
+  auto one = spec();
+  one.secrets = {{"TOKEN", "s3cr3t"}};
+  const auto ran = add(one);
+  const auto cancelled = add(one);
+  must(store().commit());
+  SQLite::Database raw{file().string(), SQLite::OPEN_READONLY};
+  const auto kept = [&] { return raw.execAndGet("SELECT count(*) FROM job_secrets").getInt(); };
+  CAF_CHECK_EQUAL(kept(), 2);
+  CAF_CHECK_EQUAL(raw.execAndGet("SELECT count(*) FROM job_specs WHERE spec LIKE '%s3cr3t%'").getInt(), 0);
+  const auto key = start(ran);
+  must(store().cancel(cancelled, "me", noon));
+  must(store().commit());
+  CAF_CHECK_EQUAL(kept(), 1);
+  finish(exited(key, 0));
+  must(store().commit());
+  CAF_CHECK_EQUAL(kept(), 0);
+}
+
+CAF_TEST(every statement of the queue is served by an index) {
+  add();
+  must(store().commit());
+  SQLite::Database raw{file().string(), SQLite::OPEN_READONLY};
+  const auto plan = [&](const std::string& sql) {
+    SQLite::Statement rows{raw, "EXPLAIN QUERY PLAN " + sql};
+    std::string text;
+    while (rows.executeStep())
+      text += rows.getColumn(3).getString() + "; ";
+    return text;
+  };
+  using namespace kcx::sqlite;
+  for (const auto& [sql, index] : {std::pair{sql::select_ready, "jobs_ready"},
+                                   {sql::select_due, "jobs_scheduled"},
+                                   {sql::select_next_due, "jobs_scheduled"},
+                                   {sql::select_held, "jobs_held"},
+                                   {sql::select_held_by, "jobs_held"},
+                                   {sql::select_by_nonce, "jobs_held"},
+                                   {sql::count_final, "jobs_final"},
+                                   {sql::count_queued, "jobs_ready"},
+                                   {sql::count_scheduled, "jobs_scheduled"},
+                                   {sql::count_held, "jobs_held"},
+                                   {sql::select_oldest_queued, "jobs_ready"}}) {
+    const auto text = plan(sql);
+    CAF_MESSAGE(sql << ": " << text);
+    CAF_CHECK(text.find(index) != std::string::npos);
+  }
+  CAF_CHECK_EQUAL(plan(sql::select_ready).find("TEMP B-TREE"), std::string::npos);
+}
+
+CAF_TEST(a filtered search over many jobs ends in bounded pages and finds the rare one) {
+  const auto rare = add(spec("rare"));
+  const std::vector specs(1'000, spec());
+  for (auto i = 0; i < 45; ++i)
+    must(store().insert(specs, noon));
+  must(store().commit());
+  job_filter filter{.name = "rare"};
+  std::vector<std::int64_t> found;
+  for (auto more = true; more;) {
+    const auto page = must(reader().jobs(filter));
+    for (const auto& job : page.items)
+      found.push_back(job.id.value);
+    filter.before = page.next;
+    more = page.next.has_value();
+  }
+  CAF_CHECK_EQUAL(found, ids{rare.value});
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
