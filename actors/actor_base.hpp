@@ -6,6 +6,8 @@
 
 #include <caf/actor_config.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/message.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <spdlog/spdlog.h>
 
@@ -14,6 +16,16 @@
 #include <string>
 
 namespace kcx {
+
+/// The reason with which a supervisor ends that gives up because restarting does not help; whoever supervises it must
+/// not restart it, but pass the text on. Test for it with gave_up().
+inline caf::error give_up(const std::string& why) {
+  const auto plain = caf::make_error(caf::exit_reason::out_of_workers);
+  return caf::error{plain.code(), plain.category(), caf::make_message(why)};
+}
+[[nodiscard]] inline bool gave_up(const caf::error& reason) {
+  return reason == caf::exit_reason::out_of_workers;
+}
 
 /// Derive a role from `actor_base<its_interface>` and override make_behavior().
 ///

@@ -232,13 +232,12 @@ bool root_supervisor::allow_restart(child which, const caf::error& reason) {
   recent_restarts_.push_back(now);
   while (now - recent_restarts_.front() > options_.restart_window)
     recent_restarts_.pop_front();
-  const bool pool_lost = reason == caf::exit_reason::out_of_workers;
-  if (!pool_lost && recent_restarts_.size() <= options_.restart_limit)
+  if (!gave_up(reason) && recent_restarts_.size() <= options_.restart_limit)
     return true;
   auto text =
     "gave up after too many restarts, the last one of " + std::string{to_string(which)} + ": " + caf::to_string(reason);
   spdlog::critical("root_supervisor: {}", text);
-  quit(caf::make_error(caf::sec::runtime_error, std::move(text)));
+  quit(give_up(text));
   return false;
 }
 

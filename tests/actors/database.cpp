@@ -1,0 +1,186 @@
+#define CAF_SUITE database
+
+#include "actors/database.hpp"
+
+#include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/scripted_store.hpp"
+
+using namespace kcx;
+using namespace kcx::test;
+
+namespace {
+
+using jobs_reply = expected<std::vector<job_record>>;
+
+struct listener_state {
+  std::vector<job_change> changes;
+};
+
+struct fixture : actor_fixture {
+  store_script script;
+  timestamp clock{std::chrono::milliseconds{1'000'000}};
+  database_actor db = start();
+
+  database_actor start() {
+    database_options options;
+    options.clock = [this] { return clock; };
+    return sys.spawn<database>(std::make_unique<scripted_store>(script), options);
+  }
+
+  auto enqueue(std::size_t count = 1) { return ask(db, enqueue_atom_v, std::vector<job_spec>(count)); }
+
+  ~fixture() {
+    anon_send_exit(db, caf::exit_reason::user_shutdown);
+    run();
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(database_tests, fixture)
+
+CAF_TEST(an answer comes after the commit and not before) {
+  auto pending = enqueue();
+  expect((enqueue_atom, std::vector<job_spec>), from(self).to(db));
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert"}));
+  CAF_CHECK(!take<jobs_reply>(pending));
+  expect((flush_atom), to(db));
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert", "commit"}));
+  const auto reply = take<jobs_reply>(pending);
+  CAF_REQUIRE(reply && *reply);
+  CAF_CHECK_EQUAL((*reply)->front().id.value, 1);
+}
+
+CAF_TEST(what waits in the mailbox shares one commit) {
+  auto first = enqueue();
+  auto second = enqueue(2);
+  auto third = ask(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
+  run();
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert", "insert", "claim", "commit"}));
+  CAF_CHECK(take<jobs_reply>(first)->has_value());
+  CAF_CHECK((*take<jobs_reply>(second))->size() == 2u);
+  CAF_CHECK(take<expected<job_grant>>(third)->has_value());
+}
+
+CAF_TEST(one failing operation fails alone) {
+  script.spared_operations = 1;
+  auto first = enqueue();
+  script.fail_operation = error{ec::storage_failed, "scripted", {}};
+  auto second = enqueue();
+  run();
+  auto good = take<jobs_reply>(second); // It was answered first: its error needs no commit.
+  CAF_REQUIRE(good);
+  CAF_CHECK(!*good);
+  CAF_CHECK_EQUAL(good->error().code == ec::storage_failed, true);
+  CAF_CHECK(take<jobs_reply>(first)->has_value());
+  CAF_CHECK_EQUAL(script.calls.back(), "commit");
+}
+
+CAF_TEST(a full disk that rolls the transaction back fails every operation in it) {
+  script.spared_operations = 1;
+  auto first = enqueue();
+  script.fail_operation = error{ec::storage_full, "scripted", {}};
+  script.failure_rolls_back = true;
+  auto second = enqueue();
+  run();
+  auto reply = take<jobs_reply>(first);
+  CAF_REQUIRE(reply);
+  CAF_CHECK(!*reply && reply->error().code == ec::storage_full);
+  reply = take<jobs_reply>(second);
+  CAF_CHECK(!*reply && reply->error().code == ec::storage_full);
+  CAF_CHECK_EQUAL(std::ranges::count(script.calls, "commit"), 0);
+  auto third = enqueue();
+  run();
+  CAF_CHECK(take<jobs_reply>(third)->has_value());
+}
+
+CAF_TEST(a failed commit fails every operation in it and tells nobody) {
+  script.fail_commit = error{ec::storage_failed, "scripted", {}};
+  auto listener = sys.spawn([](change_listener_actor::pointer) -> change_listener_actor::behavior_type {
+    return {[](changed_atom, const job_changes&) { CAF_FAIL("told of changes that were not committed"); }};
+  });
+  anon_send(db, subscribe_atom_v, listener);
+  auto first = enqueue();
+  auto second = enqueue();
+  run();
+  for (auto* pending : {&first, &second}) {
+    const auto reply = take<jobs_reply>(*pending);
+    CAF_REQUIRE(reply);
+    CAF_CHECK(!*reply && reply->error().code == ec::storage_failed);
+  }
+  CAF_CHECK_EQUAL(std::ranges::count(script.calls, "rollback"), 1);
+}
+
+CAF_TEST(a handler that throws leaves its askers with an unknown outcome and closes the store) {
+  script.spared_operations = 1;
+  auto first = enqueue();
+  script.throw_in_operation = true;
+  anon_send(db, enqueue_atom_v, std::vector<job_spec>(1));
+  run();
+  const auto reply = take<jobs_reply>(first);
+  CAF_REQUIRE(reply);
+  CAF_CHECK(!*reply && reply->error().code == ec::outcome_unknown);
+  CAF_CHECK(script.closed);
+}
+
+CAF_TEST(an orderly stop commits what was done) {
+  auto pending = enqueue();
+  expect((enqueue_atom, std::vector<job_spec>), from(self).to(db));
+  anon_send_exit(db, caf::exit_reason::user_shutdown);
+  sched.prioritize(db);
+  run();
+  CAF_CHECK(take<jobs_reply>(pending)->has_value());
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert", "commit"}));
+  CAF_CHECK(script.closed);
+}
+
+CAF_TEST(listeners hear of changes after the commit in order) {
+  std::vector<job_change> heard;
+  auto listener = sys.spawn([&heard](change_listener_actor::pointer) -> change_listener_actor::behavior_type {
+    return {[&heard](changed_atom, const job_changes& changes) {
+      heard.insert(heard.end(), changes->begin(), changes->end());
+    }};
+  });
+  anon_send(db, subscribe_atom_v, listener);
+  anon_send(db, subscribe_atom_v, listener); // Twice is once.
+  anon_send(db, enqueue_atom_v, std::vector<job_spec>(2));
+  anon_send(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
+  run();
+  CAF_REQUIRE_EQUAL(heard.size(), 3u);
+  CAF_CHECK(heard[0].id.value == 1 && heard[0].state == job_state::queued);
+  CAF_CHECK(heard[1].id.value == 2 && heard[1].state == job_state::queued);
+  CAF_CHECK(heard[2].id.value == 1 && heard[2].state == job_state::running);
+}
+
+CAF_TEST(ready notices are numbered without gaps and a snapshot names the last) {
+  std::vector<ready_notice> heard;
+  auto listener = sys.spawn([&heard](ready_listener_actor::pointer) -> ready_listener_actor::behavior_type {
+    return {[&heard](ready_atom, const ready_notice& notice) { heard.push_back(notice); }};
+  });
+  auto pending = ask(db, subscribe_atom_v, listener);
+  run();
+  const auto snapshot = take<expected<ready_snapshot>>(pending);
+  CAF_REQUIRE(snapshot && *snapshot);
+  CAF_CHECK_EQUAL((*snapshot)->number, 0u);
+  anon_send(db, enqueue_atom_v, std::vector<job_spec>(2));
+  run();
+  anon_send(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
+  anon_send(db, cancel_atom_v, job_id{1}, std::string{"a test"});
+  run();
+  CAF_REQUIRE_EQUAL(heard.size(), 2u);
+  CAF_CHECK(heard[0].number == 1 && heard[0].ready.size() == 2 && heard[0].gone.empty());
+  CAF_CHECK(heard[1].number == 2 && heard[1].gone == std::vector{job_id{1}});
+  CAF_CHECK(heard[1].cancelled == (std::vector{attempt_key{job_id{1}, 1}}));
+}
+
+CAF_TEST(a clock that steps back does not reorder the queue) {
+  auto first = enqueue();
+  run();
+  const auto before = (*take<jobs_reply>(first))->front().created_at;
+  clock -= std::chrono::hours{1};
+  auto second = enqueue();
+  run();
+  CAF_CHECK((*take<jobs_reply>(second))->front().created_at >= before);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

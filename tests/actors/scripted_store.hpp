@@ -1,0 +1,133 @@
+/// A job store that fails when told, for the error paths that a real disk takes only on its worst day.
+#pragma once
+
+#include "storage/job_store.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kcx::test {
+
+/// Remembers what was called, in order, and counts ids up. Owned by the actor under test; the script stays with the
+/// test.
+struct store_script {
+  std::vector<std::string> calls;
+  /// So many operations succeed before one fails or throws.
+  std::size_t spared_operations = 0;
+  /// Each is taken by the operation (or commit) that fails with it.
+  std::optional<error> fail_operation;
+  std::optional<error> fail_commit;
+  /// The failing operation takes the whole transaction with it, as SQLite does on a full disk.
+  bool failure_rolls_back = false;
+  bool throw_in_operation = false;
+  bool closed = false;
+  bool open = false;
+  std::int64_t last_id = 0;
+};
+
+class scripted_store : public job_store {
+public:
+  explicit scripted_store(store_script& script) : script_{script} {}
+  ~scripted_store() override { script_.closed = true; }
+
+  outcome commit() override {
+    script_.calls.emplace_back("commit");
+    script_.open = false;
+    if (auto failure = std::exchange(script_.fail_commit, std::nullopt))
+      return *failure;
+    return kcx::done{};
+  }
+  void rollback() noexcept override {
+    script_.calls.emplace_back("rollback");
+    script_.open = false;
+  }
+  bool in_transaction() const noexcept override { return script_.open; }
+
+  expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) override {
+    if (auto failure = begin("insert"))
+      return *failure;
+    std::vector<job_record> jobs;
+    for (const auto& spec : specs) {
+      job_record job;
+      job.id = {++script_.last_id};
+      job.spec = spec;
+      job.created_at = now;
+      jobs.push_back(job);
+    }
+    return jobs;
+  }
+  expected<job_grant> claim(const claim_request& request, timestamp) override {
+    if (auto failure = begin("claim"))
+      return *failure;
+    job_grant grant;
+    grant.key = {request.job, 1};
+    return grant;
+  }
+  outcome confirm_start(attempt_key, timestamp) override { return simple("confirm_start"); }
+  outcome record_step(attempt_key, const step_record&) override { return simple("record_step"); }
+  expected<transition_result> finish(const attempt_result& result, timestamp) override {
+    return moved("finish", result.key.job, job_state::succeeded);
+  }
+  expected<transition_result> cancel(job_id id, const std::string&, timestamp) override {
+    return moved("cancel", id, job_state::cancelling);
+  }
+  expected<promotion> promote_due(timestamp, std::size_t) override {
+    if (auto failure = begin("promote_due"))
+      return *failure;
+    return promotion{};
+  }
+  expected<std::vector<transition_result>> end_held(const std::optional<std::string>&, attempt_outcome, timestamp,
+                                                    std::size_t, const log_lookup&) override {
+    if (auto failure = begin("end_held"))
+      return *failure;
+    return std::vector<transition_result>{};
+  }
+  expected<std::vector<ready_job>> ready_jobs(std::int64_t, job_id, std::size_t) override {
+    script_.calls.emplace_back("ready_jobs");
+    return std::vector<ready_job>{};
+  }
+  expected<std::int64_t> checkpoint() override {
+    script_.calls.emplace_back("checkpoint");
+    return std::int64_t{0};
+  }
+  const std::string& node_id() const noexcept override { return node_id_; }
+
+private:
+  std::optional<error> begin(const char* what) {
+    script_.calls.emplace_back(what);
+    if (script_.spared_operations > 0) {
+      --script_.spared_operations;
+      script_.open = true;
+      return std::nullopt;
+    }
+    if (std::exchange(script_.throw_in_operation, false))
+      throw std::runtime_error{"scripted"};
+    if (auto failure = std::exchange(script_.fail_operation, std::nullopt)) {
+      if (script_.failure_rolls_back)
+        script_.open = false;
+      return failure;
+    }
+    script_.open = true;
+    return std::nullopt;
+  }
+  outcome simple(const char* what) {
+    if (auto failure = begin(what))
+      return *failure;
+    return kcx::done{};
+  }
+  expected<transition_result> moved(const char* what, job_id id, job_state state) {
+    if (auto failure = begin(what))
+      return *failure;
+    transition_result result;
+    result.change.id = id;
+    result.change.state = state;
+    result.change.attempt = 1;
+    return result;
+  }
+
+  store_script& script_;
+  std::string node_id_ = "scripted";
+};
+
+} // namespace kcx::test
