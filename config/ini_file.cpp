@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
 
 error unreadable(const std::string& file) {
   auto cause = std::generic_category().message(errno == 0 ? EIO : errno);
-  return {ec::invalid_setting, "cannot read the settings file " + file + ": " + cause, {}};
+  return {ec::invalid_setting, "option --config: cannot read the settings file " + file + ": " + cause, {}};
 }
 
 } // namespace

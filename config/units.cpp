@@ -1,5 +1,6 @@
 #include "config/units.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <array>
 #include <charconv>
@@ -24,17 +25,38 @@ constexpr std::array size_units{unit{"T", 1LL << 40}, unit{"G", 1LL << 30}, unit
 constexpr std::int64_t longest_ms = 1'000LL * 86'400'000;
 constexpr std::int64_t largest_size = 1LL << 60;
 
-template <class Units>
-std::optional<std::int64_t> parse_with(std::string_view text, const Units& units, std::string_view missing,
-                                       std::int64_t largest) noexcept {
-  auto digits = text.find_first_not_of("0123456789");
-  auto number = parse_number(text.substr(0, digits), 0, largest);
+/// The digits after the point as a part of `factor`; nothing unless they come out whole.
+std::optional<std::int64_t> parse_fraction(std::string_view digits, std::int64_t factor) noexcept {
+  auto number = digits.size() <= 9 ? parse_number(digits, 0, 999'999'999) : std::nullopt;
   if (!number)
     return std::nullopt;
-  auto name = digits == std::string_view::npos ? missing : text.substr(digits);
-  for (const auto& candidate : units)
-    if (candidate.name == name)
-      return *number <= largest / candidate.factor ? std::optional{*number * candidate.factor} : std::nullopt;
+  std::int64_t scale = 1;
+  for (std::size_t i = 0; i < digits.size(); ++i)
+    scale *= 10;
+  auto scaled = *number * factor;
+  return scaled % scale == 0 ? std::optional{scaled / scale} : std::nullopt;
+}
+
+/// `with_fraction` allows "1.5" where it comes out whole.
+template <class Units>
+std::optional<std::int64_t> parse_with(std::string_view text, const Units& units, std::string_view missing,
+                                       std::int64_t largest, bool with_fraction) noexcept {
+  auto number_end = std::min(text.find_first_not_of("0123456789."), text.size());
+  auto name = number_end == text.size() ? missing : text.substr(number_end);
+  auto digits = text.substr(0, number_end);
+  auto point = digits.find('.');
+  auto whole = parse_number(digits.substr(0, point), 0, largest);
+  if (!whole || (point != std::string_view::npos && !with_fraction))
+    return std::nullopt;
+  for (const auto& candidate : units) {
+    if (candidate.name != name)
+      continue;
+    auto part = point == std::string_view::npos ? std::optional<std::int64_t>{0}
+                                                : parse_fraction(digits.substr(point + 1), candidate.factor);
+    if (!part || *whole > (largest - *part) / candidate.factor)
+      return std::nullopt;
+    return *whole * candidate.factor + *part;
+  }
   return std::nullopt;
 }
 
@@ -57,7 +79,7 @@ std::optional<std::int64_t> parse_number(std::string_view text, std::int64_t low
 }
 
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) noexcept {
-  auto value = parse_with(text, time_units, "s", longest_ms);
+  auto value = parse_with(text, time_units, "s", longest_ms, true);
   return value ? std::optional{std::chrono::milliseconds{*value}} : std::nullopt;
 }
 
@@ -68,7 +90,7 @@ std::string format_duration(std::chrono::milliseconds duration) {
 std::optional<std::int64_t> parse_size(std::string_view text) noexcept {
   if (text.size() > 3 && text.ends_with("iB"))
     text.remove_suffix(2);
-  return parse_with(text, size_units, "", largest_size);
+  return parse_with(text, size_units, "", largest_size, false);
 }
 
 std::string format_size(std::int64_t bytes) {

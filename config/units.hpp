@@ -9,8 +9,8 @@
 
 namespace kcx {
 
-/// Reads a whole number with a unit (ms, s, m, h, d) and nothing else: "500ms", "30s", "2m". A number alone is
-/// seconds. Nothing for anything else, also for what is longer than 1,000 days.
+/// Reads a number with a unit (ms, s, m, h, d) and nothing else: "500ms", "30s", "1.5m". A number alone is seconds.
+/// Nothing for anything else, also for what is no whole number of milliseconds or longer than 1,000 days.
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) noexcept;
 
 /// The shortest form that parse_duration reads back: "90s", "1500ms", "2m".
