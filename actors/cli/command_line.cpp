@@ -1,0 +1,294 @@
+#include "actors/cli/command_line.hpp"
+
+#include "config/units.hpp"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace kcx::cli {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// -- kinds of options: each gives the CLI11 option so that more can be said of it
+// ---------------------------------------
+
+[[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& allowed) {
+  throw CLI::ValidationError(option, "cannot be \"" + value + "\"; allowed is " + allowed);
+}
+
+template <class To, class Read>
+CLI::Option* add_value(CLI::App& to, const std::string& name, const char* type, const std::string& description,
+                       To& target, Read read, const char* allowed) {
+  auto assign = [&target, name, read, allowed](const std::string& text) {
+    auto value = read(text);
+    if (!value)
+      refuse(name, text, allowed);
+    target = *value;
+  };
+  return to.add_option_function<std::string>(name, assign, description)->type_name(type);
+}
+
+template <class Text>
+CLI::Option* add_text(CLI::App& to, const std::string& name, const char* type, Text& target,
+                      const std::string& description) {
+  return to
+    .add_option_function<std::string>(
+      name, [&target](const std::string& text) { target = text; }, description)
+    ->type_name(type);
+}
+
+CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, std::vector<std::string>& target,
+                       const std::string& description) {
+  // One word each time: a list would swallow the words behind it.
+  return to.add_option(name, target, description + "; may be repeated")
+    ->type_name(type)
+    ->expected(1)
+    ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+    ->allow_extra_args(false);
+}
+
+template <class Number>
+CLI::Option* add_number(CLI::App& to, const std::string& name, std::optional<Number>& target,
+                        const std::string& description, std::int64_t low = INT64_MIN, std::int64_t high = INT64_MAX,
+                        const char* allowed = "a whole number") {
+  auto read = [low, high](const std::string& text) -> std::optional<Number> {
+    auto value = parse_number(text, low, high);
+    return value ? std::optional{static_cast<Number>(*value)} : std::nullopt;
+  };
+  return add_value(to, name, "N", description, target, read, allowed);
+}
+
+template <class Duration>
+CLI::Option* add_duration(CLI::App& to, const std::string& name, Duration& target, const std::string& description) {
+  return add_value(
+    to, name, "DURATION", description, target, [](const std::string& text) { return parse_duration(text); },
+    "a duration such as 500ms, 30s or 2m");
+}
+
+// -- options of each command
+// ---------------------------------------------------------------------------------------------
+
+void add_job_options(CLI::App& to, job_flags& job) {
+  to.add_option_function<std::string>(
+      "-F,--file", [&job](const std::string& file) { job.file = file; },
+      "Read the job from a JSON file, \"-\" for standard input; other flags win over it")
+    ->type_name("FILE");
+  add_text(to, "--shell", "LINE", job.shell, "Run LINE by /bin/sh -c");
+  add_text(to, "-n,--name", "NAME", job.name, "Name of the job");
+  add_text(to, "-p,--project", "NAME", job.project, "Project it belongs to; projects share the workers fairly");
+  add_text(to, "-q,--queue", "NAME", job.queue, "Queue it waits in");
+  add_texts(to, "-l,--label", "LABEL", job.labels, "Run only on workers that have LABEL");
+  add_texts(to, "-e,--env", "KEY[=VALUE]", job.env, "Set a variable; without a value, to the one it has here");
+  add_texts(to, "--env-file", "FILE", job.env_files, "Set the variables of a file with lines KEY=VALUE");
+  add_text(to, "--metadata", "JSON", job.metadata, "A JSON object kept with the job");
+  add_text(to, "-C,--working-dir", "DIR", job.working_dir, "Directory to run in; a fresh workspace unless given");
+  add_text(to, "--keep-workspace", "WHEN", job.keep_workspace, "Keep the workspace: never, on_failure or always");
+  add_number(to, "--priority", job.priority, "From -100 to 100; higher runs earlier [0]");
+  add_number(to, "--weight", job.weight, "Slots it takes [1]");
+  add_duration(to, "-t,--time-limit", job.time_limit, "End it after this long");
+  add_duration(to, "--no-output-limit", job.no_output_limit, "End it when it printed nothing for this long");
+  add_duration(to, "--wait-limit", job.wait_limit, "Give it up when it did not start within this time");
+  add_duration(to, "--cancel-grace", job.cancel_grace, "Time between SIGTERM and SIGKILL when it is ended [10s]");
+  add_value(
+    to, "--log-limit", "SIZE", "Log kept of each attempt", job.log_limit_bytes,
+    [](const std::string& text) { return parse_size(text); }, "a size such as 64K or 32M");
+  add_text(to, "--run-at", "TIME", job.run_at, "Not before this time, as 2026-01-31T12:00:00Z");
+  add_number(to, "--max-attempts", job.max_attempts, "Try up to N times [1]");
+  add_texts(to, "--retry-on", "REASON", job.retry_on, "Try again only after this reason");
+  add_duration(to, "--backoff", job.backoff, "Time before the second attempt [5s]");
+  add_text(to, "--on-interrupt", "WHAT", job.on_interrupt, "When its worker or node dies: fail or requeue [fail]");
+  add_number(to, "--max-interrupts", job.max_interrupts, "Queue it again at most N times after interrupts [3]");
+}
+
+/// CLI11 keeps a list option that may stand without a value; ids are read by hand so that "12x" is told as such.
+void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several) {
+  auto read = [&ids](const std::vector<std::string>& words) {
+    for (const auto& word : words) {
+      auto id = parse_number(word, 1, INT64_MAX);
+      if (!id)
+        refuse("ID", word, "the number of a job");
+      ids.push_back(*id);
+    }
+  };
+  auto* option =
+    to.add_option_function<std::vector<std::string>>("ID", read, "Number of the job")->type_name("")->required();
+  if (!several)
+    option->expected(1);
+}
+
+void add_global_options(CLI::App& app, invocation& to) {
+  app.set_version_flag("--version", "kcx " KCX_VERSION, "Print the version and exit");
+  app
+    .add_option_function<std::string>(
+      "-d,--data", [&to](const std::string& text) { to.where.data = text; },
+      "Data directory of the node, which tells address and token [$KCX_DATA, ./kcx-data]")
+    ->type_name("DIR");
+  add_text(app, "-u,--url", "URL", to.where.url, "Address of the node [$KCX_URL]");
+  add_text(app, "--token-file", "FILE", to.where.token_file, "File that holds the token");
+  add_text(app, "--token", "TOKEN", to.where.token,
+           "The token; other processes can see it here, so prefer a file [$KCX_TOKEN]");
+  add_text(app, "--ca-file", "FILE", to.where.ca_file, "Authorities to trust for https [$KCX_CA_FILE, the system's]");
+  app.add_flag("--json", to.json, "Print what the API answers as JSON");
+  app.add_flag("--quiet", to.quiet, "No progress on standard error");
+  add_duration(app, "--patience", to.patience, "How long to try to reach a node that went away [1m]");
+}
+
+CLI::App& add_command(CLI::App& to, invocation& into, const char* name, verb what, const char* description) {
+  auto* command = to.add_subcommand(name, description);
+  command->fallthrough();
+  command->callback([&into, what] { into.what = what; });
+  return *command;
+}
+
+constexpr auto run_footer =
+  "The command stands after \"--\" and reaches the job word for word:\n"
+  "  kcx run --name build --time-limit 30m -- make -j4 all\n"
+  "Exit code: the command's own; 128+N for signal N; 1 failed without a code; 124 timed out; 130 cancelled;\n"
+  "75 interrupted; 76 skipped. 2 wrong usage, 3 the node cannot be reached, 4 the node refused.\n"
+  "Ctrl-C cancels the job; a second one leaves without waiting for its end.";
+
+void add_job_commands(CLI::App& app, invocation& to) {
+  auto& run = add_command(app, to, "run", verb::run, "Submit a job, follow its log and exit with its code");
+  add_job_options(run, to.job);
+  run.footer(run_footer);
+  auto& submit =
+    add_command(app, to, "submit", verb::submit, "Submit a job, or several from a file, and print their numbers");
+  add_job_options(submit, to.job);
+  submit.footer("The command stands after \"--\". A file may hold an array of jobs: all are taken, or none.");
+  add_ids(add_command(app, to, "status", verb::status, "Show a job: state, steps, history"), to.ids, true);
+
+  auto& logs = add_command(app, to, "logs", verb::logs, "Print the log of a job");
+  add_ids(logs, to.ids, false);
+  logs.add_flag("-f,--follow", to.log.follow, "Go on until the job is final");
+  add_number(logs, "--attempt", to.log.attempt, "Log of this attempt; the latest unless given", 1, INT32_MAX,
+             "a number from 1");
+  add_number(logs, "--tail", to.log.tail, "Only the last N lines", 0, INT32_MAX, "a number of lines");
+  logs.add_flag("--timestamps", to.log.timestamps, "Put the time before each line");
+
+  auto& wait =
+    add_command(app, to, "wait", verb::wait, "Wait until jobs are final; exit with the first code that is not 0");
+  add_ids(wait, to.ids, true);
+  add_duration(wait, "--timeout", to.timeout, "Give up after this long, with exit code 3");
+  add_ids(add_command(app, to, "cancel", verb::cancel, "Cancel jobs"), to.ids, true);
+}
+
+void add_other_commands(CLI::App& app, invocation& to) {
+  auto& list = add_command(app, to, "list", verb::list, "List jobs, newest first");
+  add_texts(list, "-s,--state", "STATE", to.list.states, "Only jobs in this state");
+  add_text(list, "-p,--project", "NAME", to.list.project, "Only jobs of this project");
+  add_text(list, "-q,--queue", "NAME", to.list.queue, "Only jobs of this queue");
+  add_text(list, "-n,--name", "NAME", to.list.name, "Only jobs of this name");
+  add_text(list, "-l,--label", "LABEL", to.list.label, "Only jobs with this label");
+  add_value(
+    list, "--limit", "N", "At most N jobs [50]", to.list.limit,
+    [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");
+
+  auto* node = app.add_subcommand("node", "The node itself");
+  node->fallthrough();
+  node->require_subcommand(1);
+  add_command(*node, to, "status", verb::node_status,
+              "Show the node, its workers and how many jobs are in which state");
+  add_command(*node, to, "drain", verb::node_drain, "Take no new jobs, let running ones end, then stop the node");
+
+  auto& completion = add_command(app, to, "completion", verb::completion, "Print a completion script for a shell");
+  completion.add_option("SHELL", to.shell, "bash, zsh or fish")
+    ->type_name("")
+    ->required()
+    ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion.footer("bash:  eval \"$(kcx completion bash)\"\n"
+                    "zsh:   kcx completion zsh > \"${fpath[1]}/_kcx\"\n"
+                    "fish:  kcx completion fish > ~/.config/fish/completions/kcx.fish");
+}
+
+std::unique_ptr<CLI::App> make_app(invocation& to) {
+  auto app = std::make_unique<CLI::App>("kcx: submit CI/CD jobs to a kcx-node and follow them.\n", "kcx");
+  app->set_help_flag("-h,--help", "Print this help and exit");
+  app->get_formatter()->column_width(32);
+  app->require_subcommand(1);
+  add_global_options(*app, to);
+  add_job_commands(*app, to);
+  add_other_commands(*app, to);
+  app->footer("Options above may also stand after a subcommand; \"kcx SUBCOMMAND --help\" tells its own.");
+  return app;
+}
+
+/// The words of the subcommand that was being read, for "kcx run --help".
+std::string chosen_path(const CLI::App& app) {
+  std::string path = "kcx";
+  for (const auto* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    path += ' ' + at->get_name();
+  }
+  return path;
+}
+
+error wrong(const CLI::App& app, std::string message) {
+  return {ec::invalid_setting, std::move(message) + "\n\"" + chosen_path(app) + " --help\" tells more", {}};
+}
+
+void summarize(const CLI::App& app, const std::string& path, std::vector<command_summary>& into) {
+  command_summary summary{path, app.get_description(), {}};
+  for (const auto* option : app.get_options()) {
+    option_summary each{{}, option->get_description(), option->get_expected_min() > 0};
+    for (const auto& name : option->get_snames())
+      each.names.push_back("-" + name);
+    for (const auto& name : option->get_lnames())
+      each.names.push_back("--" + name);
+    if (!each.names.empty())
+      summary.options.push_back(std::move(each));
+  }
+  into.push_back(std::move(summary));
+  for (const auto* child : app.get_subcommands([](const CLI::App*) { return true; }))
+    summarize(*child, path.empty() ? child->get_name() : path + ' ' + child->get_name(), into);
+}
+
+} // namespace
+
+expected<invocation> parse_command_line(const std::vector<std::string>& arguments) {
+  invocation to;
+  auto app = make_app(to);
+  // Everything behind "--" belongs to the job: CLI11 must not see it, it would take words like "[a,b]" apart.
+  auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  std::vector<std::string> own{std::reverse_iterator{dashes}, arguments.rend()};
+  try {
+    app->parse(own);
+  } catch (const CLI::CallForHelp&) {
+    to.answer = app->help();
+    return to;
+  } catch (const CLI::CallForVersion& version) {
+    to.answer = std::string{version.what()} + '\n';
+    return to;
+  } catch (const CLI::ParseError& refused) {
+    auto words = app->remaining(true);
+    if (words.empty())
+      return wrong(*app, refused.what());
+    const bool for_job = app->got_subcommand("submit") || app->got_subcommand("run");
+    return wrong(*app, "unknown option or word \"" + words.front() + '"' +
+                         (for_job ? "; the job's command stands after \"--\"" : ""));
+  }
+  if (dashes == arguments.end())
+    return to;
+  to.job.argv.assign(dashes + 1, arguments.end());
+  if (to.what != verb::run && to.what != verb::submit)
+    return wrong(*app, "only run and submit take a command after \"--\"");
+  if (to.job.argv.empty())
+    return wrong(*app, "the command after \"--\" is missing");
+  return to;
+}
+
+std::vector<command_summary> command_summaries() {
+  invocation unused;
+  auto app = make_app(unused);
+  std::vector<command_summary> all;
+  summarize(*app, "", all);
+  return all;
+}
+
+} // namespace kcx::cli

@@ -1,0 +1,90 @@
+/// The command line of kcx, read into values. The one place that names subcommands and options; help and shell
+/// completions come from it.
+#pragma once
+
+#include "actors/cli/job_document.hpp"
+#include "actors/cli/node_client.hpp"
+#include "config/error.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kcx::cli {
+
+enum class verb : std::uint8_t {
+  run,
+  submit,
+  status,
+  logs,
+  wait,
+  cancel,
+  list,
+  node_status,
+  node_drain,
+  completion,
+};
+
+struct log_flags {
+  bool follow = false;
+  bool timestamps = false;
+  std::optional<std::int32_t> attempt;
+  std::optional<std::uint64_t> tail;
+};
+
+struct list_flags {
+  std::vector<std::string> states;
+  std::string project;
+  std::string queue;
+  std::string name;
+  std::string label;
+  std::int64_t limit = 50;
+};
+
+/// Everything the command line said.
+struct invocation {
+  /// Not empty if --help or --version was asked for: print it and exit with 0.
+  std::string answer;
+
+  verb what = verb::status;
+  node_location where;
+  bool json = false;
+  bool quiet = false;
+  /// How long to try to reach a node that went away.
+  std::chrono::milliseconds patience{60'000};
+
+  job_flags job;
+  /// Of status, logs (one), wait and cancel.
+  std::vector<std::int64_t> ids;
+  log_flags log;
+  list_flags list;
+  /// Of wait: give up after this long.
+  std::optional<std::chrono::milliseconds> timeout;
+  /// Of completion: "bash", "zsh" or "fish".
+  std::string shell;
+};
+
+/// Reads the arguments without the program's name. Words after "--" are the job's command, untouched. The environment
+/// is not looked at. Fails with ec::invalid_setting: the message says what is wrong and which --help tells more.
+[[nodiscard]] expected<invocation> parse_command_line(const std::vector<std::string>& arguments);
+
+/// A subcommand or option as a completion script needs it.
+struct option_summary {
+  /// Every spelling with its dashes, e.g. {"-f", "--follow"}.
+  std::vector<std::string> names;
+  std::string description;
+  bool takes_value = false;
+};
+struct command_summary {
+  /// "run", or "node status"; empty for kcx itself.
+  std::string path;
+  std::string description;
+  std::vector<option_summary> options;
+};
+
+/// kcx itself first, then every subcommand in the order of --help. Options of kcx itself may stand after any.
+[[nodiscard]] std::vector<command_summary> command_summaries();
+
+} // namespace kcx::cli

@@ -1,0 +1,41 @@
+/// What the API answers, as text for people. Pure; every string that came from the node is made visible first.
+///
+/// A member that is missing or of another type is shown as "-": a newer node may answer differently.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <string>
+
+namespace kcx::cli {
+
+/// How wide and how colourful: what standard output can take.
+struct look {
+  /// Columns; 0 where nothing bounds a line (a file, a pipe).
+  std::size_t width = 0;
+  bool colours = false;
+};
+
+/// "command" or a step's command as one line: words quoted as a shell needs it.
+[[nodiscard]] std::string command_text(const nlohmann::json& command);
+
+/// One job with its steps and history, several lines.
+[[nodiscard]] std::string job_text(const nlohmann::json& job, look how);
+
+/// "job 12 build: failed (exit_code 3) after 1.2 s", one line without its end.
+[[nodiscard]] std::string job_summary(const nlohmann::json& job);
+
+/// A table of jobs, or a sentence where there is none.
+[[nodiscard]] std::string jobs_text(const nlohmann::json& items, look how);
+
+/// A problem document (RFC 9457) with its fields, several lines. Anything else: the status, and what came as text.
+[[nodiscard]] std::string problem_text(unsigned status, const std::string& body);
+
+/// The node with its workers and counts.
+[[nodiscard]] std::string node_text(const nlohmann::json& node, look how);
+
+/// "step 2/4 build: running"; with state, exit code and time once it ended.
+[[nodiscard]] std::string step_text(const nlohmann::json& step, std::size_t count);
+
+} // namespace kcx::cli

@@ -1,0 +1,202 @@
+#include "actors/cli/job_document.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+namespace kcx::cli {
+
+namespace {
+
+using nlohmann::json;
+
+error refused(std::string message) {
+  return {ec::invalid_input, std::move(message), {}};
+}
+
+expected<json> parsed(std::istream& in, const std::string& name) {
+  std::string text{std::istreambuf_iterator<char>{in}, {}};
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& failure) {
+    // Its text begins with the library's own code in brackets.
+    std::string_view cause = failure.what();
+    cause.remove_prefix(std::min(cause.size(), cause.find("] ") + 2));
+    return refused(name + " is no JSON: " + std::string{cause});
+  }
+}
+
+expected<json> read_document(const std::string& file, std::istream& standard_input) {
+  if (file == "-")
+    return parsed(standard_input, "standard input");
+  errno = 0;
+  std::ifstream in{file};
+  if (!in || in.peek() == std::ifstream::traits_type::eof()) {
+    auto cause = errno == 0 ? std::string{"the file is empty"} : std::generic_category().message(errno);
+    return refused("cannot read the job file " + file + ": " + cause);
+  }
+  return parsed(in, file);
+}
+
+bool is_variable(std::string_view name) {
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+  return !name.empty() && name.find_first_not_of(letters) == std::string_view::npos && (name[0] < '0' || name[0] > '9');
+}
+
+outcome add_variable(const std::string& word, json& env) {
+  auto equals = word.find('=');
+  auto name = word.substr(0, equals);
+  if (!is_variable(name))
+    return refused("option --env cannot be \"" + word + "\"; allowed is KEY=VALUE, or KEY for its value here");
+  if (equals != std::string::npos) {
+    env[name] = word.substr(equals + 1);
+    return done{};
+  }
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr)
+    return refused("option --env " + name + ": the environment of kcx has no such variable");
+  env[name] = value;
+  return done{};
+}
+
+outcome add_environment(const job_flags& flags, json& document) {
+  if (flags.env.empty() && flags.env_files.empty())
+    return done{};
+  auto& env = document["env"];
+  if (!env.is_object())
+    env = json::object();
+  for (const auto& file : flags.env_files) {
+    errno = 0;
+    std::ifstream in{file};
+    if (!in)
+      return refused("cannot read the environment file " + file + ": " + std::generic_category().message(errno));
+    if (auto read = read_env_file(in, file, env); !read)
+      return read;
+  }
+  for (const auto& word : flags.env)
+    if (auto added = add_variable(word, env); !added)
+      return added;
+  return done{};
+}
+
+template <class Value>
+void set(json& document, const char* key, const std::optional<Value>& value) {
+  if (value)
+    document[key] = *value;
+}
+
+void set(json& document, const char* key, const std::optional<std::chrono::milliseconds>& value) {
+  if (value)
+    document[key] = static_cast<double>(value->count()) / 1000.0;
+}
+
+void set(json& document, const char* key, const std::vector<std::string>& value) {
+  if (!value.empty())
+    document[key] = value;
+}
+
+void set_fields(const job_flags& flags, json& document) {
+  set(document, "name", flags.name);
+  set(document, "project", flags.project);
+  set(document, "queue", flags.queue);
+  set(document, "labels", flags.labels);
+  set(document, "working_dir", flags.working_dir);
+  set(document, "keep_workspace", flags.keep_workspace);
+  set(document, "on_interrupt", flags.on_interrupt);
+  set(document, "run_at", flags.run_at);
+  set(document, "retry_on", flags.retry_on);
+  set(document, "priority", flags.priority);
+  set(document, "weight", flags.weight);
+  set(document, "max_attempts", flags.max_attempts);
+  set(document, "max_interrupts", flags.max_interrupts);
+  set(document, "log_limit_bytes", flags.log_limit_bytes);
+  set(document, "time_limit_s", flags.time_limit);
+  set(document, "no_output_limit_s", flags.no_output_limit);
+  set(document, "wait_limit_s", flags.wait_limit);
+  set(document, "cancel_grace_s", flags.cancel_grace);
+  set(document, "backoff_s", flags.backoff);
+}
+
+outcome set_metadata(const job_flags& flags, json& document) {
+  if (!flags.metadata)
+    return done{};
+  auto metadata = json::parse(*flags.metadata, nullptr, false);
+  if (!metadata.is_object())
+    return refused("option --metadata cannot be \"" + *flags.metadata + "\"; allowed is a JSON object");
+  document["metadata"] = std::move(metadata);
+  return done{};
+}
+
+/// An argument may hold any bytes, JSON only UTF-8.
+outcome check_text(const json& document) {
+  try {
+    std::ignore = document.dump();
+    return done{};
+  } catch (const json::type_error&) {
+    return refused("a word of the command line is no UTF-8 text, which a job document must be");
+  }
+}
+
+} // namespace
+
+outcome read_env_file(std::istream& in, const std::string& file, json& env) {
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (!line.empty() && line.back() == '\r')
+      line.pop_back();
+    auto begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos || line[begin] == '#')
+      continue;
+    std::string_view text{line};
+    text.remove_prefix(begin);
+    if (text.starts_with("export "))
+      text.remove_prefix(7);
+    auto equals = text.find('=');
+    if (equals == std::string_view::npos || !is_variable(text.substr(0, equals)))
+      return refused(file + ":" + std::to_string(number) + ": not a line KEY=VALUE");
+    env[std::string{text.substr(0, equals)}] = text.substr(equals + 1);
+  }
+  return done{};
+}
+
+expected<json> to_document(const job_flags& flags, bool allow_array, std::istream& standard_input) {
+  auto document = json::object();
+  if (!flags.file.empty()) {
+    auto read = read_document(flags.file, standard_input);
+    if (!read)
+      return read;
+    document = *std::move(read);
+  }
+  const bool has_command = !flags.argv.empty() || flags.shell.has_value();
+  if (flags.file.empty() && !has_command)
+    return refused("no job is given: write the command after \"--\", or use --shell or --file");
+  if (!flags.argv.empty() && flags.shell)
+    return refused("both a command after \"--\" and --shell are given; give one");
+  if (document.is_array()) {
+    json only_flags = json::object();
+    set_fields(flags, only_flags);
+    const bool changed =
+      has_command || !only_flags.empty() || flags.metadata || !flags.env.empty() || !flags.env_files.empty();
+    if (!allow_array || changed)
+      return refused(flags.file + (allow_array ? " holds several jobs; other flags can go with one job only"
+                                               : " holds several jobs; kcx run takes one, kcx submit several"));
+    return document;
+  }
+  if (!document.is_object())
+    return refused(flags.file + " holds no JSON object that describes a job");
+  if (has_command) {
+    document.erase("steps");
+    document["command"] = flags.shell ? json(*flags.shell) : json(flags.argv);
+  }
+  set_fields(flags, document);
+  for (auto& step : {set_metadata(flags, document), add_environment(flags, document), check_text(document)})
+    if (!step)
+      return step.error();
+  return document;
+}
+
+} // namespace kcx::cli

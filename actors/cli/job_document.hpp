@@ -1,0 +1,66 @@
+/// The flags of `kcx run` and `kcx submit` as the job document of the API. Pure, but for the files it is told to read.
+///
+/// Only what cannot be said in JSON is checked here; the node checks the rest and names each wrong field.
+#pragma once
+
+#include "config/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <istream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kcx::cli {
+
+/// What was said on the command line; what was not said is left to the file, or to the node's defaults.
+struct job_flags {
+  /// A JSON file with one job or an array of jobs; "-" is standard input.
+  std::string file;
+  /// The words after "--".
+  std::vector<std::string> argv;
+  /// A line for /bin/sh -c.
+  std::optional<std::string> shell;
+
+  std::optional<std::string> name;
+  std::optional<std::string> project;
+  std::optional<std::string> queue;
+  std::vector<std::string> labels;
+  /// "KEY=VALUE", or "KEY" for its value in the environment of kcx.
+  std::vector<std::string> env;
+  std::vector<std::string> env_files;
+  std::optional<std::string> metadata;
+  std::optional<std::string> working_dir;
+  std::optional<std::string> keep_workspace;
+  std::optional<std::string> on_interrupt;
+  std::optional<std::string> run_at;
+  std::vector<std::string> retry_on;
+
+  std::optional<std::int64_t> priority;
+  std::optional<std::int64_t> weight;
+  std::optional<std::int64_t> max_attempts;
+  std::optional<std::int64_t> max_interrupts;
+  std::optional<std::int64_t> log_limit_bytes;
+
+  std::optional<std::chrono::milliseconds> time_limit;
+  std::optional<std::chrono::milliseconds> no_output_limit;
+  std::optional<std::chrono::milliseconds> wait_limit;
+  std::optional<std::chrono::milliseconds> cancel_grace;
+  std::optional<std::chrono::milliseconds> backoff;
+};
+
+/// The document to POST: an object, or for `allow_array` what the file holds. Flags win over the file's fields.
+/// `standard_input` is read for file "-". Fails with ec::invalid_input, naming the flag or file and the cause.
+[[nodiscard]] expected<nlohmann::json> to_document(const job_flags& flags, bool allow_array,
+                                                   std::istream& standard_input);
+
+/// Adds the "KEY=VALUE" lines of an environment file to `env`: blank lines and lines that begin with "#" are skipped,
+/// "export " is allowed before a key, the value reaches to the end of the line as it is. Fails with ec::invalid_input,
+/// naming `file` and the line.
+[[nodiscard]] outcome read_env_file(std::istream& in, const std::string& file, nlohmann::json& env);
+
+} // namespace kcx::cli

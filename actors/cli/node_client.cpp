@@ -1,0 +1,146 @@
+#include "actors/cli/node_client.hpp"
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+namespace kcx::cli {
+
+namespace {
+
+using nlohmann::json;
+
+expected<std::string> read_token(const std::string& file) {
+  errno = 0;
+  std::ifstream in{file};
+  std::string token{std::istreambuf_iterator<char>{in}, {}};
+  if (!in.is_open() || in.bad())
+    return error{
+      ec::invalid_setting, "cannot read the token in " + file + ": " + std::generic_category().message(errno), {}};
+  token.erase(token.find_last_not_of(" \t\r\n") + 1);
+  if (token.empty())
+    return error{ec::invalid_setting, file + " holds no token", {}};
+  return token;
+}
+
+expected<std::string> read_address(const std::string& data) {
+  auto file = data + "/node.json";
+  std::ifstream in{file};
+  if (!in)
+    return error{ec::system_failed,
+                 "no node runs on the data directory " + data + " (there is no " + file +
+                   "); start one with \"kcx-node --data " + data + "\", or tell where it is by --data or --url",
+                 {}};
+  auto document = json::parse(in, nullptr, false);
+  if (document.is_object() && document.contains("http") && document["http"].is_string())
+    return document["http"].get<std::string>();
+  return error{ec::system_failed, file + " does not tell where the node listens", {}};
+}
+
+expected<std::string> find_token(const node_location& where) {
+  if (!where.token.empty())
+    return where.token;
+  if (!where.token_file.empty())
+    return read_token(where.token_file);
+  if (!where.data.empty())
+    return read_token(where.data + "/admin.token");
+  return error{
+    ec::invalid_setting, "no token for " + where.url + ": name a file by --token-file, or set KCX_TOKEN", {}};
+}
+
+reply to_reply(http::response from) {
+  reply answer{from.status, std::move(from.body), nullptr};
+  auto document = json::parse(answer.body, nullptr, false);
+  if (!document.is_discarded())
+    answer.document = std::move(document);
+  return answer;
+}
+
+} // namespace
+
+node_location completed(node_location given, const std::function<const char*(const char*)>& environment) {
+  auto from = [&](const char* name) {
+    const char* value = environment(name);
+    return std::string{value == nullptr ? "" : value};
+  };
+  const bool placed = !given.url.empty() || !given.data.empty();
+  if (!placed) {
+    given.url = from("KCX_URL");
+    given.data = from("KCX_DATA");
+  }
+  if (given.url.empty() && given.data.empty())
+    given.data = "./kcx-data";
+  // A directory named on the command line brings its own token; one from the environment may belong to another node.
+  const bool by_directory = placed && given.url.empty();
+  if (given.token.empty() && given.token_file.empty() && !by_directory)
+    given.token = from("KCX_TOKEN");
+  if (given.ca_file.empty())
+    given.ca_file = from("KCX_CA_FILE");
+  return given;
+}
+
+outcome node_client::connect() {
+  if (client_)
+    return done{};
+  auto token = find_token(where_);
+  auto url = where_.url.empty() ? read_address(where_.data) : expected<std::string>{where_.url};
+  // A directory without a node has no token either; that no node runs is what helps.
+  if (!url)
+    return std::move(url).error();
+  if (!token)
+    return std::move(token).error();
+  token_ = *std::move(token);
+  http::client_options options;
+  options.url = *std::move(url);
+  options.ca_file = where_.ca_file;
+  auto opened = http::client::open(std::move(options));
+  if (!opened)
+    return std::move(opened).error();
+  client_ = *std::move(opened);
+  return done{};
+}
+
+expected<http::client_request> node_client::prepared(std::string_view method, const std::string& target) {
+  if (auto connected = connect(); !connected)
+    return std::move(connected).error();
+  http::client_request what;
+  what.method = method;
+  what.target = target;
+  what.headers.add("Authorization", "Bearer " + token_);
+  return what;
+}
+
+expected<reply> node_client::call(std::string_view method, const std::string& target, const json& body,
+                                  std::chrono::milliseconds timeout) {
+  auto what = prepared(method, target);
+  if (!what)
+    return std::move(what).error();
+  what->headers.add("Accept", "application/json, application/problem+json");
+  what->timeout = timeout;
+  if (!body.is_null()) {
+    what->headers.add("Content-Type", "application/json");
+    what->body = body.dump();
+  }
+  auto answer = client_->request(*what);
+  if (answer)
+    return to_reply(*std::move(answer));
+  client_.reset();
+  return std::move(answer).error();
+}
+
+expected<reply> node_client::stream(const std::string& target, const std::function<bool(std::string_view)>& piece,
+                                    std::chrono::milliseconds timeout) {
+  auto what = prepared("GET", target);
+  if (!what)
+    return std::move(what).error();
+  what->timeout = timeout;
+  auto answer = client_->stream(*what, piece);
+  if (answer)
+    return to_reply(*std::move(answer));
+  client_.reset();
+  return std::move(answer).error();
+}
+
+} // namespace kcx::cli
