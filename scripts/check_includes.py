@@ -17,12 +17,14 @@ PLAIN = {
     "actors/runner": ("actors/runner",),
     "actors/http": ("actors/http",),
     "actors/inspector": ("actors/inspector", "actors/http"),
+    "actors/cli": ("actors/cli", "actors/http"),
 }
 # Libraries a folder must not see: an include that begins with one of these is an error.
 FORBIDDEN_LIBRARIES = {
     "config": ("caf/", "boost/", "SQLiteCpp/", "sqlite3.h"),
     "storage": ("caf/", "boost/"),
     "actors/runner": ("caf/", "SQLiteCpp/", "sqlite3.h"),
+    "actors/cli": ("caf/", "SQLiteCpp/", "sqlite3.h"),
     "actors": ("SQLiteCpp/", "sqlite3.h"),
 }
 # Nobody pulls in a whole library by its umbrella header. asio.cpp compiles the libraries' own parts.

@@ -27,7 +27,7 @@ def test_run_shows_the_progress_of_steps_from_a_file(node, tmp_path):
 
 
 def test_run_tells_time_limit_and_cancel_by_its_exit_code(node):
-    assert node.cli("run", "--time-limit", "0.3", "--", "sleep", "60").returncode == 124
+    assert node.cli("run", "--time-limit", "300ms", "--", "sleep", "60").returncode == 124
     job = node.submit("sleep 600", cancel_grace_s=0.5)
     node.wait_for_state(job["id"], "running")
     assert node.cli("cancel", job["id"]).returncode == 0
@@ -98,5 +98,5 @@ def test_errors_have_exit_codes_of_their_own(node):
     refused = node.cli("status", 1, data=False, env={"KCX_URL": node.url, "KCX_TOKEN": "wrong"})
     assert refused.returncode == 4 and refused.stderr
     node.kill9()
-    unreachable = node.cli("status", 1)
+    unreachable = node.cli("--patience", "1s", "status", 1)
     assert unreachable.returncode == 3 and unreachable.stderr
