@@ -89,6 +89,9 @@ bool copy_attempt(State& state, node_client& node, std::int32_t attempt) {
       return false;
     if (answer && answer->ok() && state.attempt_over(attempt))
       return true;
+    // An attempt that was claimed but never started has no log.
+    if (answer && answer->status == 404 && state.attempt_over(attempt))
+      return true;
     if (answer && !answer->ok() && answer->status / 100 == 4 && answer->status != 404) {
       state.note("cannot read the log of attempt " + std::to_string(attempt) + ": " +
                  problem_text(answer->status, answer->body));

@@ -219,6 +219,17 @@ CAF_TEST(help and node ini list the same settings with the same defaults) {
   CAF_CHECK_EQUAL(in_help.size(), known.size());
 }
 
+CAF_TEST(the configuration page lists every setting) {
+  auto page = read_file(KCX_SOURCE_DIR "/docs/configuration.md");
+  for (const auto& setting : known_settings())
+    CAF_CHECK(contains(page, "| `" + std::string{setting.name} + "` | " +
+                               (setting.default_text.empty() ? "none"
+                                : setting.default_text.front() == '('
+                                  ? setting.default_text.substr(1, setting.default_text.size() - 2)
+                                  : '`' + setting.default_text + '`') +
+                               " |"));
+}
+
 CAF_TEST(the defaults node ini documents are those the node takes) {
   temp_dir dir;
   std::string content;

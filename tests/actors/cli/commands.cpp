@@ -145,6 +145,18 @@ CAF_TEST(the log of each attempt is printed) {
   CAF_CHECK_EQUAL(done.out, "attempt 1\nattempt 2\n");
 }
 
+CAF_TEST(an attempt without a log does not hide the next one) {
+  fake_node node;
+  accept_job(node);
+  node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) {
+    return ask.parameter("attempt") == "1" ? http::json_response(404, "{}") : http::text_response(200, "second\n");
+  });
+  node.answer("GET", "/v1/jobs/7", 200, job("succeeded", {{"attempt", 2}}));
+  auto done = kcx(node, {"run", "--", "x"});
+  CAF_CHECK_EQUAL(done.code, 0);
+  CAF_CHECK_EQUAL(done.out, "second\n");
+}
+
 CAF_TEST(run with json prints the final job and nothing else) {
   fake_node node;
   accept_job(node);
