@@ -144,7 +144,7 @@ using scheduler_actor = caf::typed_actor<
 /// The HTTP BRIDGE: requests in, typed messages out, answers back.
 using http_bridge_actor =
   caf::typed_actor<caf::reacts_to<http_atom, http_exchange_ptr>,
-                   // A long poll's time is up.
+                   // To itself: a long poll's time is up, or a follower of a log is gone. 0: time to look round.
                    caf::reacts_to<expire_atom, std::uint64_t>,
                    // The node drains: takes no new job.
                    caf::reacts_to<drain_atom>, caf::reacts_to<rewire_atom, database_actor>,

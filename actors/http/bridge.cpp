@@ -1,0 +1,182 @@
+#include "actors/http/bridge.hpp"
+
+#include "actors/http/bridge_requests.hpp"
+#include "actors/http/json_body.hpp"
+#include "actors/http/problem.hpp"
+#include "storage/job_json.hpp"
+
+#include <caf/send.hpp>
+
+#include <charconv>
+
+namespace kcx {
+
+namespace {
+
+std::optional<job_id> parse_id(std::string_view text) noexcept {
+  job_id id;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), id.value);
+  if (problem != std::errc{} || end != text.data() + text.size() || id.value < 1)
+    return std::nullopt;
+  return id;
+}
+
+http::response no_route(const http::request& ask, const http::routing& where) {
+  if (where.allowed.empty())
+    return http::problem(http::kinds::unknown_path, "nothing is at " + ask.path);
+  auto answer = http::problem(http::kinds::method_not_allowed, ask.path + " takes " + where.allowed);
+  answer.headers.add("Allow", where.allowed);
+  return answer;
+}
+
+} // namespace
+
+http_bridge::http_bridge(caf::actor_config& cfg, bridge_peers peers, bridge_settings settings)
+  : actor_base{cfg, "http_bridge"}, peers_{std::move(peers)}, settings_{std::move(settings)},
+    tokens_{settings_.token_digest} {}
+
+http_bridge::behavior_type http_bridge::make_behavior() {
+  subscribe();
+  return {
+    [this](http_atom, const http_exchange_ptr& exchange) { handle(exchange); },
+    [this](expire_atom, std::uint64_t id) { expire(id); },
+    [this](drain_atom) { draining_ = true; },
+    [this](rewire_atom, const database_actor& database) { rewire(database); },
+    [this](rewire_atom, const std::vector<reader_actor>& readers) { peers_.readers = readers; },
+    [this](rewire_atom, const log_hub_actor& hub) {
+      peers_.log_hub = hub;
+      for (const auto& [id, each] : followers_)
+        follow_at_hub(id);
+    },
+    [this](rewire_atom, const worker_supervisor_actor& workers) { peers_.workers = workers; },
+    [this](changed_atom, const job_changes& changes) { changed(changes); },
+    [this](grew_atom, follower_id id) { grew(id); },
+    [this](status_atom) { return status(); },
+    [this](fault_atom, const std::string& text) { fault(text); },
+  };
+}
+
+// -- requests ---------------------------------------------------------------------------------------------------------
+
+void http_bridge::handle(const http_exchange_ptr& exchange) {
+  ++requests_;
+  call ask{exchange, {}};
+  if (auto refusal = tokens_.refuse(ask.request()))
+    return ask.answer(std::move(*refusal));
+  const auto where = http::find_route(ask.request().method, ask.request().path);
+  if (where.found == nullptr)
+    return ask.answer(no_route(ask.request(), where));
+  if (!where.id.empty()) {
+    const auto id = parse_id(where.id);
+    if (!id)
+      return ask.answer({ec::not_found, "there is no job " + where.id.substr(0, 100), {}});
+    ask.job = *id;
+  }
+  try {
+    dispatch(*where.found, ask);
+  } catch (const std::exception& failure) {
+    // One request's bug must not end everybody's long polls.
+    spdlog::error("http_bridge: {} {} failed: {}", ask.request().method, ask.request().path, failure.what());
+    ask.answer({ec::internal, "answering this request failed; the node's log tells more", {}});
+  }
+}
+
+void http_bridge::dispatch(const http::route& where, const call& ask) {
+  using http::api_call;
+  switch (where.call) {
+  case api_call::submit_jobs: return submit(ask);
+  case api_call::list_jobs: return list(ask);
+  case api_call::get_job: return get(ask);
+  case api_call::get_log: return log(ask);
+  case api_call::cancel_job: return cancel(ask);
+  case api_call::list_workers: return list_workers(ask);
+  case api_call::get_stats: return stats(ask);
+  case api_call::get_node: return ask.answer_json(200, node_document());
+  case api_call::drain_node: return drain(ask);
+  case api_call::inject_fault: return fault_in(ask);
+  case api_call::health: return ask.answer(http::text_response(200, "ok\n"));
+  case api_call::ready: return ready(ask);
+  }
+}
+
+void http_bridge::call::answer(const error& failure) const {
+  answer(http::problem(failure));
+}
+
+void http_bridge::call::answer_json(unsigned status, const nlohmann::json& document) const {
+  answer(http::json_response(status, http::json_text(document)));
+}
+
+// -- what happens around ----------------------------------------------------------------------------------------------
+
+void http_bridge::subscribe() {
+  if (peers_.database)
+    send(peers_.database, subscribe_atom_v, change_listener_actor{http_bridge_actor{this}});
+}
+
+void http_bridge::rewire(database_actor database) {
+  peers_.database = std::move(database);
+  subscribe();
+  // Changes may have gone by unheard between the two databases.
+  std::vector<std::uint64_t> open;
+  for (const auto& [job, id] : by_job_)
+    open.push_back(id);
+  for (const auto id : open) {
+    end_wait_if_final(id);
+    look_at(id);
+  }
+}
+
+void http_bridge::changed(const job_changes& changes) {
+  if (by_job_.empty())
+    return;
+  for (const auto& change : *changes) {
+    const auto [first, last] = by_job_.equal_range(change.id.value);
+    std::vector<std::uint64_t> concerned;
+    for (auto each = first; each != last; ++each)
+      concerned.push_back(each->second);
+    for (const auto id : concerned) {
+      if (followers_.contains(id))
+        look_at(id);
+      else if (is_final(change.state))
+        end_wait(id);
+    }
+  }
+}
+
+void http_bridge::expire(std::uint64_t id) {
+  if (id == 0)
+    tick();
+  else if (followers_.contains(id))
+    forget_follower(id);
+  else
+    end_wait(id);
+}
+
+actor_status http_bridge::status() const {
+  return {
+    {"requests", requests_}, {"waiting", waiters_.size()}, {"followers", followers_.size()}, {"draining", draining_}};
+}
+
+nlohmann::json http_bridge::shown(const job_record& job) const {
+  return to_api_json(job, settings_.clock());
+}
+
+nlohmann::json http_bridge::node_document() const {
+  auto document = settings_.node;
+  document["state"] = draining_ ? "draining" : "running";
+  return document;
+}
+
+error unanswered_write(const caf::error& cause) {
+  std::string text = "the database did not confirm it: it may or may not have happened";
+  if (cause)
+    text += " (" + caf::to_string(cause) + ")";
+  return {ec::outcome_unknown, std::move(text), {}};
+}
+
+error unanswered_read(const caf::error& cause) {
+  return {ec::timeout, "no reader answered in time (" + caf::to_string(cause) + ")", {}};
+}
+
+} // namespace kcx

@@ -1,0 +1,179 @@
+/// The HTTP BRIDGE actor: answers the API's requests. See http_bridge_actor in interfaces.hpp.
+///
+/// Requests come from the server's io thread as exchanges and leave as messages to the database (writes), a reader
+/// (reads), the log hub and the supervisors; the answer goes back through the exchange. No disk is touched here: log
+/// bytes are read on the file threads. What a crash of this actor loses: open long polls and requests under way end as
+/// 503 `outcome_unknown`, followers of logs stop being woken and are cut off.
+#pragma once
+
+#include "actors/actor_base.hpp"
+#include "actors/http/authenticate.hpp"
+#include "actors/http/exchange.hpp"
+#include "actors/http/logs/file_thread.hpp"
+#include "actors/http/logs/log_follow.hpp"
+#include "actors/http/parameters.hpp"
+#include "actors/http/routes.hpp"
+#include "actors/interfaces.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace kcx {
+
+struct bridge_settings {
+  /// http::token_digest() of the admin token.
+  std::string token_digest;
+  /// Logs lie below it (log_path()).
+  std::filesystem::path data_dir;
+  /// GET /v1/node without `state`: version, pid, started_at, data_dir, slots, http, inspect.
+  nlohmann::json node = nlohmann::json::object();
+  /// Whether POST /v1/node/faults works.
+  bool fault_injection = false;
+  /// Where log files are read. Must outlive the actor and every response.
+  http::file_executor files;
+  std::function<timestamp()> clock = wall_clock_now;
+  std::chrono::milliseconds write_timeout{10'000};
+  std::chrono::milliseconds read_timeout{5'000};
+  /// Between two looks at the followers; every third one pings them.
+  std::chrono::milliseconds tick{5'000};
+  std::size_t jobs_per_request = 10'000;
+  /// Open long polls: more are answered 503.
+  std::size_t waiters = 10'000;
+};
+
+/// The actors the bridge asks.
+struct bridge_peers {
+  database_actor database;
+  /// Used in turn. Not empty.
+  std::vector<reader_actor> readers;
+  log_hub_actor log_hub;
+  worker_supervisor_actor workers;
+  root_supervisor_actor root;
+};
+
+/// Runs in the pool; blocks nowhere.
+class http_bridge : public actor_base<http_bridge_actor> {
+public:
+  http_bridge(caf::actor_config& cfg, bridge_peers peers, bridge_settings settings);
+
+  behavior_type make_behavior() override;
+
+private:
+  /// One request being answered. Copies share the exchange.
+  struct call {
+    http_exchange_ptr exchange;
+    job_id job;
+
+    [[nodiscard]] const http::request& request() const { return exchange->request; }
+    void answer(http::response what) const { exchange->respond(std::move(what)); }
+    void answer(const error& failure) const;
+    void answer_json(unsigned status, const nlohmann::json& document) const;
+  };
+
+  /// A long poll until a job is final.
+  struct waiter {
+    call ask;
+  };
+
+  struct follower {
+    job_id job;
+    /// 0 until the job has an attempt.
+    std::int32_t attempt = 0;
+    bool events = false;
+    /// A look at its job failed; the next tick looks again.
+    bool look_again = false;
+    std::weak_ptr<http::log_follow> body;
+  };
+
+  template <class T>
+  using receiver = std::function<void(expected<T>)>;
+
+  // -- asking others (bridge.cpp) ------------------------------------------------------------------------------------
+
+  /// Asks a reader; if it does not answer, the next one. `then` gets what came, or ec::timeout.
+  template <class T, class... Ts>
+  void read(const receiver<T>& then, const Ts&... what);
+  template <class T, class... Ts>
+  void read_from(std::size_t tries, const receiver<T>& then, const Ts&... what);
+  template <class T, class Handle, class... Ts>
+  void write(const Handle& to, const receiver<T>& then, Ts&&... what);
+  [[nodiscard]] nlohmann::json shown(const job_record& job) const;
+  [[nodiscard]] nlohmann::json node_document() const;
+
+  // -- handlers (bridge.cpp) -----------------------------------------------------------------------------------------
+
+  void handle(const http_exchange_ptr& exchange);
+  void dispatch(const http::route& where, const call& ask);
+  void changed(const job_changes& changes);
+  void expire(std::uint64_t id);
+  void rewire(database_actor database);
+  void subscribe();
+  [[nodiscard]] actor_status status() const;
+
+  // -- jobs (bridge_jobs.cpp) ----------------------------------------------------------------------------------------
+
+  void submit(const call& ask);
+  void submitted(const call& ask, bool several, const expected<std::vector<job_record>>& jobs);
+  void list(const call& ask);
+  void get(const call& ask);
+  void wait_for(const call& ask, std::chrono::milliseconds limit);
+  /// Answers it if its job is final.
+  void end_wait_if_final(std::uint64_t id);
+  /// Answers it with the job as it is.
+  void end_wait(std::uint64_t id);
+  call take_waiter(std::map<std::uint64_t, waiter>::iterator at);
+  void unlist(job_id job, std::uint64_t id);
+  void answer_job(const call& ask, const job_record& job) const;
+  void cancel(const call& ask);
+  void cancelled(const call& ask, const expected<transition_result>& result);
+
+  // -- logs (bridge_logs.cpp) ----------------------------------------------------------------------------------------
+
+  void log(const call& ask);
+  void send_log(const call& ask, const http::log_query& query, std::int32_t attempt);
+  void open_follower(const call& ask, const http::log_query& query, const job_record& job);
+  void begin_follow(follower_id id, std::int32_t attempt);
+  void follow_at_hub(follower_id id);
+  void look_at(follower_id id);
+  void look_at_job(follower_id id);
+  void look_at_attempt(follower_id id);
+  void finish_follower(follower_id id, std::int64_t bytes);
+  void forget_follower(follower_id id);
+  void grew(follower_id id);
+  void tick();
+  void start_ticking();
+
+  // -- node (bridge_node.cpp) ----------------------------------------------------------------------------------------
+
+  void list_workers(const call& ask);
+  void stats(const call& ask);
+  void drain(const call& ask);
+  void fault_in(const call& ask);
+  void ready(const call& ask);
+
+  bridge_peers peers_;
+  bridge_settings settings_;
+  http::token_check tokens_;
+  std::size_t next_reader_ = 0;
+  bool draining_ = false;
+  std::uint64_t requests_ = 0;
+
+  /// Names waiters and followers; 0 is the tick.
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, waiter> waiters_;
+  std::map<follower_id, follower> followers_;
+  /// Waiters and followers of a job.
+  std::unordered_multimap<std::int64_t, std::uint64_t> by_job_;
+  bool ticking_ = false;
+  std::uint64_t ticks_ = 0;
+};
+
+} // namespace kcx

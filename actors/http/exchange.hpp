@@ -1,0 +1,22 @@
+/// One HTTP request on its way through the node, and the way back for its answer.
+///
+/// Made on the server's io thread, answered by the bridge or the inspector. Knows neither Beast nor CAF.
+#pragma once
+
+#include "actors/http/message.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace kcx {
+
+/// `respond` may be called from any thread; the first call wins. Dropping the exchange without an answer gives the
+/// client a 503 `outcome_unknown`. Copies are not needed: it travels by shared pointer.
+struct http_exchange {
+  http::request request;
+  std::function<bool(http::response)> respond;
+};
+
+using http_exchange_ptr = std::shared_ptr<http_exchange>;
+
+} // namespace kcx

@@ -1,0 +1,65 @@
+#include "actors/http/json_body.hpp"
+
+#include "actors/http/problem.hpp"
+
+#include <algorithm>
+
+namespace kcx::http {
+
+namespace {
+
+constexpr std::size_t deepest = 64;
+
+/// How deep arrays and objects are nested, brackets inside strings left out. Checked before parsing, since what is
+/// written out again later is written by recursion.
+std::size_t nesting(std::string_view text) noexcept {
+  std::size_t depth = 0;
+  std::size_t most = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (inside) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        inside = false;
+    } else if (c == '"') {
+      inside = true;
+    } else if (c == '[' || c == '{') {
+      most = std::max(most, ++depth);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return most;
+}
+
+/// nlohmann's words without its own error number: "[json.exception.parse_error.101] parse error at line 1, …".
+std::string words_of(const nlohmann::json::parse_error& failure) {
+  std::string text = failure.what();
+  if (const auto at = text.find("] "); at != std::string::npos)
+    text.erase(0, at + 2);
+  return text;
+}
+
+} // namespace
+
+std::variant<nlohmann::json, response> json_body(const request& ask) {
+  const auto type = ask.headers.find("Content-Type");
+  const auto name = type ? trimmed(type->substr(0, type->find(';'))) : std::string_view{};
+  if (!same_text(name, "application/json"))
+    return problem(kinds::unsupported_media_type, "send the body with Content-Type: application/json");
+  if (nesting(ask.body) > deepest)
+    return problem(kinds::malformed_body, "the JSON is nested deeper than 64 levels");
+  try {
+    return nlohmann::json::parse(ask.body);
+  } catch (const nlohmann::json::parse_error& failure) {
+    return problem(kinds::malformed_body, words_of(failure));
+  }
+}
+
+std::string json_text(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+} // namespace kcx::http

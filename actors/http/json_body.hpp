@@ -1,0 +1,20 @@
+/// A request's body as JSON.
+#pragma once
+
+#include "actors/http/message.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <variant>
+
+namespace kcx::http {
+
+/// The document, or the problem that says why it is none: 415 for another Content-Type than application/json, 400 with
+/// line and column for broken JSON, or for one nested deeper than 64.
+[[nodiscard]] std::variant<nlohmann::json, response> json_body(const request& ask);
+
+/// One line of JSON text; bytes that are no UTF-8 become U+FFFD.
+[[nodiscard]] std::string json_text(const nlohmann::json& document);
+
+} // namespace kcx::http

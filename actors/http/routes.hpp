@@ -1,0 +1,57 @@
+/// The table of the API's calls: what exists, under which path, and which scope it needs.
+///
+/// The one list that routing, the OpenAPI document and the documentation are checked against. Knows no actor.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace kcx::http {
+
+/// What a token must allow. `none` needs no token at all.
+enum class scope : std::uint8_t { none, read, submit, cancel, admin };
+
+[[nodiscard]] std::string_view to_string(scope needed) noexcept;
+
+/// One per route; the bridge maps each to a handler.
+enum class api_call : std::uint8_t {
+  submit_jobs,
+  list_jobs,
+  get_job,
+  get_log,
+  cancel_job,
+  list_workers,
+  get_stats,
+  get_node,
+  drain_node,
+  inject_fault,
+  health,
+  ready,
+};
+
+struct route {
+  std::string_view method;
+  /// "{id}" stands for one segment.
+  std::string_view path;
+  scope needs;
+  api_call call;
+  std::string_view summary;
+};
+
+[[nodiscard]] std::span<const route> api_routes() noexcept;
+
+/// Where a request leads. Without `found`: 404 if `allowed` is empty, else 405 with it as the Allow header.
+struct routing {
+  const route* found = nullptr;
+  /// What stands where the path has "{id}".
+  std::string id;
+  std::string allowed;
+};
+
+/// HEAD is routed as GET. `path` is percent-decoded.
+[[nodiscard]] routing find_route(std::string_view method, std::string_view path);
+
+} // namespace kcx::http

@@ -1,0 +1,71 @@
+/// The INSPECTOR actor: answers the inspection port. See inspector_actor in interfaces.hpp.
+///
+/// Needs no token and shows no job: counts, actors, health. What it shows of actors comes from the registry's atomic
+/// counters and so includes those that are stuck; what an actor says of itself is asked for with a short timeout and
+/// left out if it does not come. Losing this actor loses nothing.
+#pragma once
+
+#include "actors/actor_base.hpp"
+#include "actors/http/exchange.hpp"
+#include "actors/inspector/actor_tree.hpp"
+#include "actors/interfaces.hpp"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kcx {
+
+struct inspector_settings {
+  /// Shown on the page: version, pid, started_at, data_dir, slots, http, inspect.
+  nlohmann::json node = nlohmann::json::object();
+  std::function<timestamp()> clock = wall_clock_now;
+  /// How long an actor may take to tell of itself.
+  std::chrono::milliseconds status_timeout{100};
+  std::chrono::milliseconds read_timeout{1'000};
+};
+
+/// Runs in the pool; blocks nowhere.
+class inspector : public actor_base<inspector_actor> {
+public:
+  using watched_actors = std::vector<std::pair<std::string, status_actor>>;
+
+  inspector(caf::actor_config& cfg, std::vector<reader_actor> readers, inspector_settings settings);
+
+  behavior_type make_behavior() override;
+
+private:
+  /// What one answer is made of, gathered from several actors; shared by the requests under way.
+  struct gathering {
+    std::map<std::uint64_t, nlohmann::json> status_of;
+    std::optional<queue_stats> queue;
+    std::size_t missing = 0;
+    std::function<void(const gathering&)> then;
+
+    void arrived() {
+      if (--missing == 0)
+        then(*this);
+    }
+  };
+
+  void handle(const http_exchange_ptr& exchange);
+  void actors(const http_exchange_ptr& exchange);
+  void metrics(const http_exchange_ptr& exchange);
+  void ready(const http_exchange_ptr& exchange);
+  /// Asks every watched actor and one reader; `then` runs when all have answered or their time is up.
+  void gather(std::function<void(const gathering&)> then);
+  void gather_queue(const std::shared_ptr<gathering>& into, std::size_t tries);
+  [[nodiscard]] nlohmann::json status_of(const gathering& from, std::string_view name) const;
+
+  std::vector<reader_actor> readers_;
+  inspector_settings settings_;
+  watched_actors watched_;
+  std::size_t next_reader_ = 0;
+};
+
+} // namespace kcx

@@ -1,0 +1,398 @@
+#include "tests/actors/http/bridge_harness.hpp"
+
+#include "actors/http/auth.hpp"
+#include "actors/http/bridge.hpp"
+#include "actors/interfaces.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+namespace kcx::test {
+
+namespace {
+
+// -- fakes ------------------------------------------------------------------------------------------------------------
+
+/// Answers with `value`, or never.
+template <class T, class Self>
+caf::typed_response_promise<T> reply(Self* self, bool silent, T value) {
+  auto promise = self->template make_response_promise<T>();
+  if (!silent)
+    promise.deliver(std::move(value));
+  return promise;
+}
+
+expected<std::vector<job_record>> stored(fake_node& node, const std::vector<job_spec>& specs) {
+  if (node.enqueue_failure)
+    return *node.enqueue_failure;
+  std::vector<job_record> result;
+  for (const auto& each : specs) {
+    node.enqueued.push_back(each);
+    auto job = some_job(static_cast<std::int64_t>(node.enqueued.size()), job_state::queued);
+    job.spec = each;
+    node.jobs[job.id.value] = job;
+    result.push_back(job);
+  }
+  return result;
+}
+
+const error no_such{ec::not_found, "no such thing", {}};
+
+database_actor::behavior_type fake_database(database_actor::pointer self, fake_node* node) {
+  return {
+    [=](enqueue_atom, const std::vector<job_spec>& specs) {
+      return reply(self, node->database_silent, stored(*node, specs));
+    },
+    [](claim_atom, const claim_request&) { return expected<job_grant>{no_such}; },
+    [](start_atom, attempt_key) { return outcome{no_such}; },
+    [](step_atom, attempt_key, const step_record&) { return outcome{no_such}; },
+    [](complete_atom, const attempt_result&) { return expected<transition_result>{no_such}; },
+    [](abandon_atom, const std::string&) { return outcome{no_such}; },
+    [=](cancel_atom, job_id, const std::string& who) {
+      node->cancelled_by.push_back(who);
+      return reply(self, node->database_silent, node->cancel_answer.value_or(no_such));
+    },
+    [](promote_atom) { return expected<std::optional<timestamp>>{no_such}; },
+    [](checkpoint_atom) { return expected<std::int64_t>{no_such}; },
+    [](subscribe_atom, const ready_listener_actor&) { return expected<ready_snapshot>{no_such}; },
+    [](refill_atom, std::int64_t, job_id) { return expected<ready_snapshot>{no_such}; },
+    [=](subscribe_atom, const change_listener_actor&) { ++node->change_subscriptions; },
+    [](flush_atom) {},
+    [=](status_atom) { return reply(self, node->database_silent, actor_status::object()); },
+    [](fault_atom, const std::string&) {},
+  };
+}
+
+reader_actor::behavior_type fake_reader(reader_actor::pointer self, fake_node* node, std::size_t number) {
+  const auto silent = [=] {
+    ++node->reads[number];
+    return node->reader_silent[number];
+  };
+  return {
+    [=](get_atom, job_id id) {
+      const auto found = node->jobs.find(id.value);
+      return reply(self, silent(), found == node->jobs.end() ? expected<job_record>{no_such} : found->second);
+    },
+    [=](list_atom, const job_filter& filter) {
+      node->filters.push_back(filter);
+      job_page page{{}, node->next_page};
+      for (auto each = node->jobs.rbegin(); each != node->jobs.rend(); ++each)
+        page.items.push_back(each->second);
+      return reply(self, silent(), expected<job_page>{std::move(page)});
+    },
+    [=](log_atom, job_id id, std::int32_t attempt) {
+      const auto found = node->log_bytes.find({id, attempt});
+      if (found == node->log_bytes.end())
+        return reply(self, silent(), expected<log_location>{no_such});
+      return reply(self, silent(), expected<log_location>{{found->first, {found->second, false}, found->second >= 0}});
+    },
+    [=](stats_atom) { return reply(self, silent(), expected<queue_stats>{node->stats}); },
+    [](status_atom) { return actor_status::object(); },
+    [](fault_atom, const std::string&) {},
+  };
+}
+
+log_hub_actor::behavior_type fake_hub(log_hub_actor::pointer, fake_node* node) {
+  return {
+    [](grew_atom, attempt_key, std::int64_t) {},
+    [=](follow_atom, attempt_key key, follower_id id, const follower_host_actor&) {
+      node->followed.emplace_back(key, id);
+    },
+    [=](unfollow_atom, attempt_key key, follower_id id) { node->unfollowed.emplace_back(key, id); },
+    [](tick_atom) {},
+    [](changed_atom, const job_changes&) {},
+    [](status_atom) { return actor_status::object(); },
+    [](fault_atom, const std::string&) {},
+  };
+}
+
+worker_supervisor_actor::behavior_type fake_workers(worker_supervisor_actor::pointer self, fake_node* node) {
+  return {
+    [=](list_atom) {
+      std::vector<worker_info> workers{{"node/1", "busy", attempt_key{{12}, 2}, 4711}, {"node/2", "idle", {}, 0}};
+      return reply(self, node->workers_silent, std::move(workers));
+    },
+    [](runner_atom, std::uint32_t, std::uint64_t, const runner_event&) {},
+    [](exited_atom, std::uint32_t, std::uint64_t) {},
+    [](swept_atom, std::uint32_t, std::uint64_t) {},
+    [](stop_atom, stop_mode) { return outcome{kcx::done{}}; },
+    [](fault_atom, std::uint32_t, const std::string&) {},
+    [](rewire_atom, const database_actor&) {},
+    [](rewire_atom, const dispatcher_actor&) {},
+    [](rewire_atom, const log_hub_actor&) {},
+    [](tick_atom) {},
+    [](status_atom) { return actor_status::object(); },
+    [](fault_atom, const std::string&) {},
+  };
+}
+
+root_supervisor_actor::behavior_type fake_root(root_supervisor_actor::pointer, fake_node* node) {
+  return {
+    [=](stop_atom, stop_mode mode) {
+      node->drains += mode == stop_mode::drain ? 1 : 100;
+      return outcome{kcx::done{}};
+    },
+    [=](fault_atom, const std::string& name, std::uint32_t index) {
+      if (node->fault_failure)
+        return outcome{*node->fault_failure};
+      node->faults.emplace_back(name, index);
+      return outcome{kcx::done{}};
+    },
+    [](start_atom, std::uint32_t) {},
+    [](status_atom) { return actor_status::object(); },
+    [](fault_atom, const std::string&) {},
+  };
+}
+
+struct test_config : caf::actor_system_config {
+  test_config() {
+    add_message_types<caf::id_block::kcx_messages>();
+    add_message_types<caf::id_block::kcx_handles>();
+    config_file_path = "";
+    set("scheduler.policy", caf::atom("testing"));
+    set("logger.verbosity", caf::atom("quiet"));
+  }
+};
+
+http::request made(const std::string& method, const std::string& target, ask_options options) {
+  http::request ask;
+  ask.method = method;
+  ask.target = target;
+  ask.path = target.substr(0, target.find('?'));
+  if (const auto at = target.find('?'); at != std::string::npos) {
+    auto rest = target.substr(at + 1) + "&";
+    for (std::size_t end = rest.find('&'); end != std::string::npos; end = rest.find('&')) {
+      const auto pair = rest.substr(0, end);
+      const auto equals = pair.find('=');
+      ask.query.emplace_back(pair.substr(0, equals), equals == std::string::npos ? "" : pair.substr(equals + 1));
+      rest.erase(0, end + 1);
+    }
+  }
+  for (const auto& [name, value] : options.headers)
+    ask.headers.add(name, value);
+  if (options.token)
+    ask.headers.add("Authorization", "Bearer " + std::string{bridge_harness::token});
+  ask.body = std::move(options.body);
+  return ask;
+}
+
+} // namespace
+
+// -- answers ----------------------------------------------------------------------------------------------------------
+
+nlohmann::json& exchange_result::json() {
+  if (!parsed_)
+    parsed_ = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
+  return *parsed_;
+}
+
+std::string exchange_result::code() {
+  if (header("Content-Type") != "application/problem+json")
+    return {};
+  return json().value("code", "");
+}
+
+std::string exchange_result::header(std::string_view name) const {
+  return answer ? std::string{answer->headers.find(name).value_or("")} : std::string{};
+}
+
+struct body_reader::state {
+  std::shared_ptr<http::body_source> source;
+  std::string text;
+  bool waiting = false;
+  bool ended = false;
+  bool failed = false;
+};
+
+body_reader::body_reader(const http::response& answer) : state_{std::make_shared<state>()} {
+  state_->source = answer.stream;
+  if (!answer.stream) {
+    state_->text = answer.body;
+    state_->ended = true;
+  }
+}
+
+void body_reader::ask() {
+  state_->waiting = true;
+  state_->source->next(1'000, [weak = std::weak_ptr{state_}](http::chunk piece) {
+    const auto self = weak.lock();
+    if (!self)
+      return;
+    self->waiting = false;
+    self->text += piece.bytes;
+    self->ended = piece.last;
+    self->failed = piece.failed;
+  });
+}
+
+std::string body_reader::take() {
+  while (!state_->waiting && !ended() && !failed())
+    ask();
+  return std::exchange(state_->text, {});
+}
+
+bool body_reader::ended() const {
+  return state_->ended;
+}
+
+bool body_reader::failed() const {
+  return state_->failed;
+}
+
+void body_reader::hang_up() {
+  if (state_->source)
+    state_->source->cancel();
+  state_->source.reset();
+}
+
+job_record some_job(std::int64_t id, job_state state, std::int32_t attempt) {
+  job_record job;
+  job.id = job_id{id};
+  job.spec.name = "job " + std::to_string(id);
+  job.spec.command = command_line{false, {"true"}};
+  job.state = state;
+  job.attempt = attempt;
+  job.created_at = timestamp{std::chrono::seconds{1'000'000}};
+  job.version = 1;
+  return job;
+}
+
+// -- the harness ------------------------------------------------------------------------------------------------------
+
+struct bridge_harness::impl {
+  test_config config;
+  caf::actor_system system{config};
+  caf::scheduler::test_coordinator& scheduler{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())};
+  database_actor database;
+  std::vector<reader_actor> readers;
+  log_hub_actor hub;
+  worker_supervisor_actor workers;
+  root_supervisor_actor root;
+  http_bridge_actor bridge;
+  /// Tests compare with parts of answers they hold no longer. Goes first: bodies know the bridge.
+  std::vector<std::shared_ptr<exchange_result>> answers;
+
+  void settle() {
+    while (scheduler.try_run_once()) {
+    }
+  }
+};
+
+bridge_harness::bridge_harness(const std::filesystem::path& data_dir, bool fault_injection)
+  : impl_{std::make_unique<impl>()} {
+  auto& my = *impl_;
+  my.database = my.system.spawn(fake_database, &node);
+  for (std::size_t number = 0; number < 2; ++number)
+    my.readers.push_back(my.system.spawn(fake_reader, &node, number));
+  my.hub = my.system.spawn(fake_hub, &node);
+  my.workers = my.system.spawn(fake_workers, &node);
+  my.root = my.system.spawn(fake_root, &node);
+  bridge_settings settings;
+  settings.token_digest = http::token_digest(token);
+  settings.data_dir = data_dir;
+  settings.node = {{"version", "1.2.3"}, {"slots", 2}};
+  settings.fault_injection = fault_injection;
+  settings.files = [](const std::function<void()>& work) { work(); };
+  settings.clock = [] { return timestamp{std::chrono::seconds{2'000'000}}; };
+  settings.jobs_per_request = 3;
+  settings.waiters = 2;
+  bridge_peers peers{my.database, my.readers, my.hub, my.workers, my.root};
+  my.bridge = my.system.spawn<http_bridge>(std::move(peers), std::move(settings));
+  my.settle();
+}
+
+bridge_harness::~bridge_harness() {
+  auto& my = *impl_;
+  caf::anon_send_exit(my.bridge, caf::exit_reason::kill);
+  caf::anon_send_exit(my.database, caf::exit_reason::kill);
+  for (const auto& each : my.readers)
+    caf::anon_send_exit(each, caf::exit_reason::kill);
+  caf::anon_send_exit(my.hub, caf::exit_reason::kill);
+  caf::anon_send_exit(my.workers, caf::exit_reason::kill);
+  caf::anon_send_exit(my.root, caf::exit_reason::kill);
+  my.settle();
+}
+
+std::shared_ptr<exchange_result> bridge_harness::ask(const std::string& method, const std::string& target,
+                                                     ask_options options) {
+  auto result = impl_->answers.emplace_back(std::make_shared<exchange_result>());
+  auto exchange = std::make_shared<http_exchange>();
+  exchange->request = made(method, target, std::move(options));
+  exchange->respond = [result](http::response answer) {
+    if (result->answer)
+      return false;
+    result->answer = std::move(answer);
+    return true;
+  };
+  caf::anon_send(impl_->bridge, http_atom_v, http_exchange_ptr{std::move(exchange)});
+  impl_->settle();
+  return result;
+}
+
+std::shared_ptr<exchange_result> bridge_harness::post(const std::string& target, const std::string& body) {
+  return ask("POST", target, {body, {{"Content-Type", "application/json; charset=utf-8"}}});
+}
+
+void bridge_harness::advance(std::chrono::milliseconds by) {
+  impl_->scheduler.advance_time(by);
+  impl_->settle();
+}
+
+void bridge_harness::change(job_id job, job_state state, std::int32_t attempt) {
+  auto& stored = node.jobs.at(job.value);
+  stored.state = state;
+  stored.attempt = attempt;
+  ++stored.version;
+  job_change change{job, state, job_reason::none, attempt, "node/1", {}};
+  const job_changes changes = std::make_shared<const std::vector<job_change>>(1, change);
+  caf::anon_send(impl_->bridge, changed_atom_v, changes);
+  impl_->settle();
+}
+
+void bridge_harness::grew(std::uint64_t follower) {
+  caf::anon_send(impl_->bridge, grew_atom_v, follower);
+  impl_->settle();
+}
+
+void bridge_harness::start_draining() {
+  caf::anon_send(impl_->bridge, drain_atom_v);
+  impl_->settle();
+}
+
+void bridge_harness::kill_database() {
+  caf::anon_send_exit(impl_->database, caf::exit_reason::kill);
+  impl_->settle();
+}
+
+void bridge_harness::kill_reader(std::size_t number) {
+  caf::anon_send_exit(impl_->readers.at(number), caf::exit_reason::kill);
+  impl_->settle();
+}
+
+void bridge_harness::replace_database() {
+  kill_database();
+  impl_->database = impl_->system.spawn(fake_database, &node);
+  caf::anon_send(impl_->bridge, rewire_atom_v, impl_->database);
+  impl_->settle();
+}
+
+void bridge_harness::replace_log_hub() {
+  caf::anon_send_exit(impl_->hub, caf::exit_reason::kill);
+  impl_->hub = impl_->system.spawn(fake_hub, &node);
+  caf::anon_send(impl_->bridge, rewire_atom_v, impl_->hub);
+  impl_->settle();
+}
+
+std::int64_t bridge_harness::status(const std::string& key) {
+  caf::scoped_actor self{impl_->system};
+  std::int64_t result = -1;
+  auto answer = self->request(impl_->bridge, caf::infinite, status_atom_v);
+  impl_->settle();
+  answer.receive([&](const actor_status& status) { result = status.value(key, -1); }, [](const caf::error&) {});
+  return result;
+}
+
+} // namespace kcx::test

@@ -1,0 +1,136 @@
+/// An HTTP bridge among fake actors, under a scheduler and a clock that stand still until told.
+#pragma once
+
+#include "actors/http/message.hpp"
+#include "config/error.hpp"
+#include "storage/job.hpp"
+#include "storage/job_reader.hpp"
+#include "storage/job_store.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kcx::test {
+
+/// What the fake actors know, do and remember. Tests read and write it directly.
+struct fake_node {
+  // The database.
+  std::vector<job_spec> enqueued;
+  std::optional<error> enqueue_failure;
+  bool database_silent = false;
+  std::optional<expected<transition_result>> cancel_answer;
+  std::vector<std::string> cancelled_by;
+  int change_subscriptions = 0;
+
+  // The readers: number 0 and number 1.
+  std::map<std::int64_t, job_record> jobs;
+  std::optional<job_id> next_page;
+  std::vector<job_filter> filters;
+  /// Size of an attempt's log; -1 while it runs.
+  std::map<attempt_key, std::int64_t> log_bytes;
+  queue_stats stats;
+  bool reader_silent[2] = {false, false};
+  int reads[2] = {0, 0};
+
+  // The log hub.
+  std::vector<std::pair<attempt_key, std::uint64_t>> followed;
+  std::vector<std::pair<attempt_key, std::uint64_t>> unfollowed;
+
+  // The supervisors.
+  bool workers_silent = false;
+  std::vector<std::pair<std::string, std::uint32_t>> faults;
+  std::optional<error> fault_failure;
+  int drains = 0;
+};
+
+/// The answer to one request, once it came.
+struct exchange_result {
+  std::optional<http::response> answer;
+
+  [[nodiscard]] bool came() const { return answer.has_value(); }
+  /// 0 while none came.
+  [[nodiscard]] unsigned status() const { return answer ? answer->status : 0; }
+  /// The body, parsed once: references into it stay valid as long as the harness.
+  [[nodiscard]] nlohmann::json& json();
+  /// The problem's code; empty if it is no problem document.
+  [[nodiscard]] std::string code();
+  [[nodiscard]] std::string header(std::string_view name) const;
+
+private:
+  std::optional<nlohmann::json> parsed_;
+};
+
+/// Reads a streamed (or plain) body as a session would. Reads on where an earlier call had to wait.
+class body_reader {
+public:
+  explicit body_reader(const http::response& answer);
+  /// What came since the last call.
+  std::string take();
+  [[nodiscard]] bool ended() const;
+  [[nodiscard]] bool failed() const;
+  void hang_up();
+
+private:
+  struct state;
+  void ask();
+  std::shared_ptr<state> state_;
+};
+
+struct ask_options {
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+  bool token = true;
+};
+
+class bridge_harness {
+public:
+  static constexpr std::string_view token = "0123456789abcdef";
+
+  explicit bridge_harness(const std::filesystem::path& data_dir = "/nonexistent", bool fault_injection = false);
+  ~bridge_harness();
+  bridge_harness(const bridge_harness&) = delete;
+  bridge_harness& operator=(const bridge_harness&) = delete;
+
+  fake_node node;
+
+  /// Sends a request and lets every actor handle what it can. The query is part of `target`.
+  std::shared_ptr<exchange_result> ask(const std::string& method, const std::string& target, ask_options options = {});
+  /// POST of a JSON document.
+  std::shared_ptr<exchange_result> post(const std::string& target, const std::string& body);
+
+  /// Moves the clock on; timeouts and delayed messages that are due happen.
+  void advance(std::chrono::milliseconds by);
+  /// The job's state in the fake database changes, and the bridge hears of it.
+  void change(job_id job, job_state state, std::int32_t attempt);
+  /// As the hub says it.
+  void grew(std::uint64_t follower);
+  /// As the root supervisor says it.
+  void start_draining();
+  void kill_database();
+  void kill_reader(std::size_t number);
+  /// A new database actor takes the place of the old one.
+  void replace_database();
+  /// A new log hub likewise.
+  void replace_log_hub();
+  /// A number of the bridge's own status.
+  [[nodiscard]] std::int64_t status(const std::string& key);
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+/// A job for the fake readers.
+[[nodiscard]] job_record some_job(std::int64_t id, job_state state, std::int32_t attempt = 0);
+
+} // namespace kcx::test

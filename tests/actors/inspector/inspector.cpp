@@ -1,0 +1,125 @@
+#define CAF_SUITE inspector
+#include "caf/test/unit_test.hpp"
+#include "tests/actors/inspector/inspector_harness.hpp"
+
+using namespace kcx;
+using namespace kcx::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+nlohmann::json body_of(const std::optional<http::response>& answer) {
+  return answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
+}
+
+/// The entry of an actor in the answer to /actors; null if it is not there.
+nlohmann::json entry(const nlohmann::json& document, std::uint64_t id) {
+  for (const auto& each : document["actors"]) {
+    if (each["id"] == id)
+      return each;
+  }
+  return {};
+}
+
+bool has(const std::optional<http::response>& answer, std::string_view line) {
+  return answer && answer->body.find(line) != std::string::npos;
+}
+
+} // namespace
+
+CAF_TEST(the actors are shown with their figures and what they say) {
+  inspector_harness inspector;
+  inspector.stats.jobs_by_state[job_state::running] = 2;
+  const auto document = body_of(*inspector.ask("GET", "/actors"));
+  const auto itself = entry(document, inspector.inspector_id());
+  CAF_CHECK_EQUAL(itself["name"].get<std::string>(), "inspector");
+  CAF_CHECK(itself["handled"].get<int>() >= 1);
+  // It answers from within a handler of its own.
+  CAF_CHECK(itself["in_handler_ms"].is_number());
+  CAF_CHECK(itself["status"].is_null());
+  const auto database = entry(document, inspector.database_id());
+  CAF_CHECK_EQUAL(database["status"]["commits"].get<int>(), 12);
+  CAF_CHECK(database["in_handler_ms"].is_null());
+  CAF_CHECK_EQUAL(database["thread"].get<std::string>(), "pool");
+  CAF_CHECK_EQUAL(document["queue"]["jobs"]["running"].get<int>(), 2);
+  CAF_CHECK_EQUAL(document["node"]["version"].get<std::string>(), "1.2.3");
+}
+
+CAF_TEST(an actor that does not answer is shown without its words) {
+  inspector_harness inspector;
+  inspector.database_silent = true;
+  const auto slot = inspector.ask("GET", "/actors");
+  CAF_CHECK(!slot->has_value());
+  inspector.advance(101ms);
+  CAF_REQUIRE(slot->has_value());
+  const auto database = entry(body_of(*slot), inspector.database_id());
+  CAF_CHECK_EQUAL(database["name"].get<std::string>(), "database");
+  CAF_CHECK(database["status"].is_null());
+}
+
+CAF_TEST(a queue that cannot be read is shown as unknown) {
+  inspector_harness inspector;
+  inspector.reader_silent = true;
+  const auto slot = inspector.ask("GET", "/actors");
+  inspector.advance(1'001ms);
+  CAF_REQUIRE(slot->has_value());
+  const auto document = body_of(*slot);
+  CAF_CHECK(document["queue"].is_null());
+  CAF_CHECK(!document["actors"].empty());
+}
+
+CAF_TEST(a replaced actor counts as a restart) {
+  inspector_harness inspector;
+  const auto before = body_of(*inspector.ask("GET", "/actors"));
+  CAF_CHECK_EQUAL(entry(before, inspector.inspector_id())["restarts"].get<int>(), 0);
+  inspector.crash_and_replace();
+  const auto after = body_of(*inspector.ask("GET", "/actors"));
+  CAF_CHECK_EQUAL(entry(after, inspector.inspector_id())["restarts"].get<int>(), 1);
+}
+
+CAF_TEST(metrics come from actors and queue and database) {
+  inspector_harness inspector;
+  inspector.stats.jobs_by_state[job_state::queued] = 5;
+  inspector.stats.oldest_queued_at = timestamp{40s};
+  const auto slot = inspector.ask("GET", "/metrics");
+  CAF_REQUIRE(slot->has_value());
+  CAF_CHECK(has(*slot, "kcx_jobs{state=\"queued\"} 5"));
+  CAF_CHECK(has(*slot, "kcx_oldest_queued_age_seconds 60"));
+  CAF_CHECK(has(*slot, "kcx_commits_total 12"));
+  CAF_CHECK(has(*slot, "kcx_actor_mailbox_depth{actor=\"database\"} 0"));
+}
+
+CAF_TEST(metrics are answered while database and readers hang) {
+  inspector_harness inspector;
+  inspector.reader_silent = true;
+  inspector.database_silent = true;
+  const auto slot = inspector.ask("GET", "/metrics");
+  inspector.advance(1'001ms);
+  CAF_REQUIRE(slot->has_value());
+  CAF_CHECK_EQUAL((*slot)->status, 200u);
+  CAF_CHECK(has(*slot, "kcx_queue_readable 0"));
+  CAF_CHECK(has(*slot, "kcx_database_answering 0"));
+  CAF_CHECK(!has(*slot, "kcx_commits_total"));
+}
+
+CAF_TEST(health is told apart from readiness) {
+  inspector_harness inspector;
+  CAF_CHECK_EQUAL((*inspector.ask("GET", "/healthz"))->status, 200u);
+  CAF_CHECK_EQUAL((*inspector.ask("GET", "/readyz"))->status, 200u);
+  inspector.database_silent = true;
+  const auto slot = inspector.ask("GET", "/readyz");
+  inspector.advance(101ms);
+  CAF_REQUIRE(slot->has_value());
+  CAF_CHECK_EQUAL((*slot)->status, 503u);
+  CAF_CHECK_EQUAL((*inspector.ask("GET", "/healthz"))->status, 200u);
+}
+
+CAF_TEST(other paths and methods are refused) {
+  inspector_harness inspector;
+  CAF_CHECK_EQUAL((*inspector.ask("GET", "/v1/jobs"))->status, 404u);
+  CAF_CHECK_EQUAL((*inspector.ask("GET", "/../app.js"))->status, 404u);
+  const auto slot = inspector.ask("POST", "/actors");
+  CAF_CHECK_EQUAL((*slot)->status, 405u);
+  CAF_CHECK_EQUAL(std::string{(*slot)->headers.find("Allow").value_or("")}, "GET, HEAD");
+  CAF_CHECK_EQUAL((*inspector.ask("HEAD", "/"))->status, 200u);
+}

@@ -1,0 +1,41 @@
+/// An inspector among fake actors, under a scheduler and a clock that stand still until told.
+#pragma once
+
+#include "actors/http/message.hpp"
+#include "storage/job_reader.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace kcx::test {
+
+class inspector_harness {
+public:
+  inspector_harness();
+  ~inspector_harness();
+  inspector_harness(const inspector_harness&) = delete;
+  inspector_harness& operator=(const inspector_harness&) = delete;
+
+  queue_stats stats;
+  bool reader_silent = false;
+  bool database_silent = false;
+
+  /// The slot holds the answer once it came.
+  std::shared_ptr<std::optional<http::response>> ask(const std::string& method, const std::string& path);
+  void advance(std::chrono::milliseconds by);
+  /// Id of the inspector and of the fake database.
+  [[nodiscard]] std::uint64_t inspector_id() const;
+  [[nodiscard]] std::uint64_t database_id() const;
+  /// The inspector dies of a handler that throws, and another takes its place.
+  void crash_and_replace();
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace kcx::test
