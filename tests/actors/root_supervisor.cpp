@@ -27,9 +27,7 @@ caf::behavior fake_child(caf::event_based_actor* self, std::string name, journal
   const auto rewired = [=](const std::string& whom) { events->push_back("rewire " + name + " to " + whom); };
   return {
     [](fault_atom, const std::string& text) { throw std::runtime_error{text}; },
-    [=](fault_atom, std::uint32_t, const std::string&) {
-      self->quit(give_up("scripted"));
-    },
+    [=](fault_atom, std::uint32_t, const std::string&) { self->quit(give_up("scripted")); },
     [=](stop_atom, stop_mode) {
       events->push_back("workers stopped");
       return outcome{kcx::done{}};
