@@ -241,6 +241,8 @@ struct job_record {
   std::optional<std::chrono::milliseconds> duration;
   log_summary log;
   std::optional<job_id> retry_of;
+  /// It failed after the last of several attempts and stays listed as such until it is requeued or discarded.
+  bool dead_letter = false;
   /// Counts the changes of state: two records of one job with the same version differ in nothing but running steps.
   std::int64_t version = 0;
   /// Of the latest attempt, one per step of the spec.

@@ -98,6 +98,7 @@ json to_api_json(const job_record& job, timestamp now) {
   shown["finished_at"] = time_or_null(job.finished_at);
   shown["duration_s"] = duration_json(job, now);
   shown["log"] = {{"bytes", job.log.bytes}, {"cut", job.log.cut}};
+  shown["dead_letter"] = job.dead_letter;
   shown["retry_of"] = job.retry_of ? json(job.retry_of->value) : json(nullptr);
   if (!job.history.empty())
     shown["history"] = history_json(job);

@@ -22,6 +22,8 @@ struct job_filter {
   std::optional<std::string> queue{};
   std::optional<std::string> name{};
   std::optional<std::string> label{};
+  /// Dead letters only.
+  bool dead_letters = false;
   /// Only ids below this one (the cursor of the previous page).
   std::optional<job_id> before{};
   /// 1 to 1,000.
@@ -43,6 +45,15 @@ struct queue_stats {
   std::int64_t wal_bytes = 0;
 };
 
+/// A queue that has unfinished jobs or is paused.
+struct queue_info {
+  std::string name;
+  std::int64_t queued = 0;
+  std::int64_t running = 0;
+  std::optional<timestamp> paused_at{};
+  std::string paused_by;
+};
+
 class job_reader {
 public:
   virtual ~job_reader() = default;
@@ -53,6 +64,8 @@ public:
   /// The log sizes of one attempt (of the latest with attempt 0); an attempt that still runs has bytes = -1.
   [[nodiscard]] virtual expected<std::pair<attempt_key, log_summary>> log_of(job_id id, std::int32_t attempt) = 0;
   [[nodiscard]] virtual expected<queue_stats> stats() = 0;
+  /// By name.
+  [[nodiscard]] virtual expected<std::vector<queue_info>> queues() = 0;
 };
 
 } // namespace kcx

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,7 @@ struct job_change {
 /// Which due time comes next, for the scheduler.
 struct promotion {
   std::vector<ready_job> ready;
+  /// Of the jobs in `ready`, and of those that waited longer than they may (timed_out, no longer ready).
   std::vector<job_change> changes;
   std::optional<timestamp> next_due;
 };
@@ -65,6 +67,19 @@ struct transition_result {
   std::optional<ready_job> ready;
   /// The same finish had been stored before; this is the stored truth and nothing was written.
   bool repeated = false;
+};
+
+/// How long final jobs of one state are kept. Without a member, no bound of that kind.
+struct retention_rule {
+  std::optional<std::chrono::milliseconds> age{}; ///< Since they ended.
+  std::optional<std::int64_t> count{};            ///< The newest ones by id.
+};
+/// A state without a rule is kept for ever.
+using retention_policy = std::map<job_state, retention_rule>;
+
+struct removed_job {
+  job_id id;
+  std::int32_t attempts = 0; ///< Logs of attempts 1 to this may exist.
 };
 
 /// Finds how large the log of an attempt is whose holder can no longer say.
@@ -107,7 +122,9 @@ public:
   /// stays as it is, with `repeated`. Fails with conflict if it is final otherwise, not_found, gone.
   [[nodiscard]] virtual expected<transition_result> cancel(job_id id, const std::string& who, timestamp now) = 0;
 
-  /// Moves at most `limit` scheduled jobs that are due to queued.
+  /// Moves at most `limit` scheduled jobs that are due to queued, and ends as many that have waited longer than their
+  /// wait_limit as timed_out. The wait counts from submission or run_at, whichever is later, until the first confirmed
+  /// start; a retry or a requeue does not count.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
   /// Ends every held attempt, or only those of `worker`, whose holder is gone: `as` given if its start was confirmed,
@@ -121,6 +138,33 @@ public:
   /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`.
   [[nodiscard]] virtual expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id,
                                                                     std::size_t limit) = 0;
+
+  /// Submits the job again, as a new one with `retry_of`; it is no dead letter any longer. Secrets were erased with its
+  /// end: `secrets` must name the same ones, else invalid_input with a pointer below "/secrets". Fails with conflict if
+  /// the job is not final, not_found, gone.
+  [[nodiscard]] virtual expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets,
+                                                   timestamp now) = 0;
+  /// Takes the job from the dead letters; it stays listed until retention removes it. Fails with conflict if it is no
+  /// dead letter, not_found, gone.
+  [[nodiscard]] virtual outcome discard_dead_letter(job_id id) = 0;
+
+  // -- queues --------------------------------------------------------------------------------------------------------
+
+  /// No job of a paused queue is claimed (not_ready), over restarts, until it is resumed. Pausing a paused queue or
+  /// resuming one that is not changes nothing. Any name will do: a queue needs no jobs to be paused.
+  [[nodiscard]] virtual outcome pause_queue(const std::string& queue, const std::string& who, timestamp now) = 0;
+  [[nodiscard]] virtual outcome resume_queue(const std::string& queue) = 0;
+  [[nodiscard]] virtual expected<std::vector<std::string>> paused_queues() = 0;
+
+  // -- removing ------------------------------------------------------------------------------------------------------
+
+  /// Forgets a final job; its id answers gone from then on. Its logs are the caller's to remove, after the commit.
+  /// Fails with conflict if it is not final, not_found, gone.
+  [[nodiscard]] virtual expected<removed_job> remove(job_id id) = 0;
+  /// Removes at most `limit` jobs that the policy does not keep, oldest first; dead letters are kept. An empty answer
+  /// means that none is left.
+  [[nodiscard]] virtual expected<std::vector<removed_job>> remove_expired(const retention_policy& policy, timestamp now,
+                                                                          std::size_t limit) = 0;
 
   // -- upkeep --------------------------------------------------------------------------------------------------------
 

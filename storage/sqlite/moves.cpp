@@ -135,7 +135,9 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
   const auto& message = row.state == job_state::cancelling ? row.message : result.message;
   if (!row.plain)
     store_steps(result, now); // while the attempt is still held: the statement is fenced
-  store_finish(row, result, end, message, now, run_at, key);
+  // Whoever asked for several attempts wants to hear that the last one failed, too.
+  const auto dead = job.spec.max_attempts > 1 && (end.state == job_state::failed || end.state == job_state::timed_out);
+  store_finish(row, result, end, message, now, run_at, key, dead);
   store_attempt(row, result, end, now);
   if (!row.plain && is_final(end.state))
     db_->use(sql::erase_secrets).bind(row.id).run();
@@ -148,7 +150,7 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
 
 void sqlite_store::store_finish(const hot_row& row, const attempt_result& result, const verdict& end,
                                 const std::string& message, timestamp now, std::optional<timestamp> run_at,
-                                std::int64_t key) {
+                                std::int64_t key, bool dead_letter) {
   const auto started = row.started_at ? row.started_at : result.started_at;
   const auto final = is_final(end.state);
   std::optional<std::chrono::milliseconds> duration;
@@ -159,7 +161,7 @@ void sqlite_store::store_finish(const hot_row& row, const attempt_result& result
                                message, now, end.gives_attempt_back ? 1 : 0, end.counts_interrupt ? 1 : 0, started,
                                end.state == job_state::queued ? std::optional{now} : std::nullopt, run_at,
                                final ? std::optional{now} : std::nullopt, key, result.exit_code, result.signal,
-                               duration, result.log.bytes, result.log.cut)
+                               duration, result.log.bytes, result.log.cut, dead_letter)
                          .run();
   if (changed == 0)
     throw std::logic_error{"a held job could not be finished"};
@@ -237,23 +239,49 @@ expected<transition_result> sqlite_store::cancel(job_id id, const std::string& w
   });
 }
 
+void sqlite_store::promote_scheduled(promotion& moved, timestamp now, std::size_t limit) {
+  {
+    auto rows = db_->use(sql::select_due);
+    rows.bind(now, static_cast<std::int64_t>(limit));
+    while (rows.step()) {
+      moved.ready.push_back(read_ready(rows));
+      moved.changes.push_back(
+        {moved.ready.back().id, job_state::queued, job_reason::none, rows.number(6), rows.text(7), now});
+    }
+  }
+  for (const auto& job : moved.ready)
+    db_->use(sql::queue_if_scheduled).bind(job.id, now).run();
+}
+
+void sqlite_store::expire_waiting(promotion& moved, timestamp now, std::size_t limit) {
+  const auto first = moved.changes.size();
+  {
+    auto rows = db_->use(sql::select_impatient);
+    rows.bind(now, static_cast<std::int64_t>(limit));
+    while (rows.step())
+      moved.changes.push_back(
+        {job_id{rows.integer(0)}, job_state::timed_out, job_reason::wait_limit, rows.number(1), {}, now});
+  }
+  for (auto i = first; i < moved.changes.size(); ++i) {
+    const auto id = moved.changes[i].id;
+    db_->use(sql::expire_if_waiting).bind(id, now).run();
+    db_->use(sql::erase_secrets).bind(id).run();
+    // One that became ready in this very call is ready no longer.
+    std::erase_if(moved.ready, [&](const ready_job& job) { return job.id == id; });
+  }
+}
+
 expected<promotion> sqlite_store::promote_due(timestamp now, std::size_t limit) {
   return write(parts::several, [&]() -> expected<promotion> {
     promotion moved;
-    {
-      auto rows = db_->use(sql::select_due);
-      rows.bind(now, static_cast<std::int64_t>(limit));
-      while (rows.step()) {
-        moved.ready.push_back(read_ready(rows));
-        moved.changes.push_back(
-          {moved.ready.back().id, job_state::queued, job_reason::none, rows.number(6), rows.text(7), now});
-      }
+    promote_scheduled(moved, now, limit);
+    expire_waiting(moved, now, limit);
+    for (const auto* sql : {sql::select_next_due, sql::select_next_impatient}) {
+      auto next = db_->use(sql);
+      const auto at = next.step() ? next.optional_time(0) : std::nullopt;
+      if (at && (!moved.next_due || *at < *moved.next_due))
+        moved.next_due = at;
     }
-    for (const auto& job : moved.ready)
-      db_->use(sql::queue_if_scheduled).bind(job.id, now).run();
-    auto next = db_->use(sql::select_next_due);
-    if (next.step())
-      moved.next_due = next.optional_time(0);
     return moved;
   });
 }

@@ -33,8 +33,11 @@ private:
 
 /// The SQL of a filtered search, newest first: fixed pieces only, the values are bound by bind_filter.
 std::string search_text(const job_filter& filter) {
-  std::string text = "SELECT " KCX_JOB_COLUMNS " FROM jobs j JOIN job_specs s ON s.job = j.id "
-                     "WHERE j.id < ?1 AND j.id >= ?2";
+  std::string text = std::string{"SELECT " KCX_JOB_COLUMNS " FROM jobs j "} +
+                     (filter.dead_letters ? "INDEXED BY jobs_dead " : "") +
+                     "JOIN job_specs s ON s.job = j.id WHERE j.id < ?1 AND j.id >= ?2";
+  if (filter.dead_letters)
+    text += " AND j.dead_letter = 1";
   if (!filter.states.empty()) {
     text += " AND j.state IN (";
     for (std::size_t i = 0; i < filter.states.size(); ++i)
@@ -76,6 +79,7 @@ public:
   expected<job_page> jobs(const job_filter& filter) override;
   expected<std::pair<attempt_key, log_summary>> log_of(job_id id, std::int32_t attempt) override;
   expected<queue_stats> stats() override;
+  expected<std::vector<queue_info>> queues() override;
 
 private:
   template <class Query>
@@ -118,7 +122,8 @@ expected<job_page> sqlite_reader::jobs(const job_filter& filter) {
       below = std::min(below, filter.before->value);
     SQLite::Statement search{db_->database(), search_text(filter)};
     while (below > 1 && page.items.size() < limit) {
-      const auto from = std::max<std::int64_t>(1, below - window);
+      // An index of their own leads to dead letters: no need to go step by step.
+      const auto from = filter.dead_letters ? 1 : std::max<std::int64_t>(1, below - window);
       cursor rows{search};
       bind_filter(rows, filter, below, from, limit - page.items.size());
       while (rows.step())
@@ -174,6 +179,30 @@ expected<queue_stats> sqlite_reader::stats() {
     stats.database_bytes = file_bytes(db_->file());
     stats.wal_bytes = file_bytes(db_->file().string() + "-wal");
     return stats;
+  });
+}
+
+expected<std::vector<queue_info>> sqlite_reader::queues() {
+  return read([&]() -> expected<std::vector<queue_info>> {
+    std::map<std::string, queue_info> found;
+    for (const auto& [sql, member] : {std::pair{sql::count_queued_by_queue, &queue_info::queued},
+                                      std::pair{sql::count_held_by_queue, &queue_info::running}}) {
+      auto rows = db_->use(sql);
+      while (rows.step())
+        found[rows.text(0)].*member = rows.integer(1);
+    }
+    auto paused = db_->use(sql::select_paused);
+    while (paused.step()) {
+      auto& queue = found[paused.text(0)];
+      queue.paused_at = paused.time(1);
+      queue.paused_by = paused.text(2);
+    }
+    std::vector<queue_info> queues;
+    for (auto& [name, queue] : found) {
+      queue.name = name;
+      queues.push_back(std::move(queue));
+    }
+    return queues;
   });
 }
 

@@ -69,6 +69,7 @@ job_record read_job(const cursor& row) {
     job.retry_of = job_id{row.integer(19)};
   job.version = row.integer(20);
   job.order_key = row.integer(21);
+  job.dead_letter = row.integer(23) != 0;
   return job;
 }
 

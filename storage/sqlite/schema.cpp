@@ -52,24 +52,39 @@ CREATE TABLE jobs (
   log_bytes   INTEGER NOT NULL DEFAULT 0 CHECK (log_bytes >= 0),
   log_cut     INTEGER NOT NULL DEFAULT 0,
   retry_of    INTEGER,
+  wait_until  INTEGER,                            -- until it has started once: it must not wait longer
+  dead_letter INTEGER NOT NULL DEFAULT 0 CHECK (dead_letter IN (0, 1)),
   version     INTEGER NOT NULL DEFAULT 0,         -- number of changes of state; the next history line's seq
   CHECK ((state IN ('succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted', 'skipped'))
          = (finished_at IS NOT NULL)),
   CHECK ((state IN ('running', 'cancelling')) = (nonce IS NOT NULL)),
   CHECK (nonce IS NULL OR (worker IS NOT NULL AND claimed_at IS NOT NULL AND attempt >= 1)),
-  CHECK (state <> 'scheduled' OR run_at IS NOT NULL)
+  CHECK (state <> 'scheduled' OR run_at IS NOT NULL),
+  CHECK (finished_at IS NULL OR wait_until IS NULL),
+  CHECK (finished_at IS NOT NULL OR dead_letter = 0)
 ) STRICT;
 
-CREATE INDEX jobs_ready ON jobs (order_key) WHERE state = 'queued';
-CREATE INDEX jobs_scheduled ON jobs (run_at) WHERE state = 'scheduled';
+-- Each holds the state that it is limited to, too: so SQLite can count by the index alone.
+CREATE INDEX jobs_ready ON jobs (state, order_key) WHERE state = 'queued';
+CREATE INDEX jobs_scheduled ON jobs (state, run_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_held ON jobs (worker) WHERE state IN ('running', 'cancelling');
-CREATE INDEX jobs_final ON jobs (state) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_final ON jobs (state, dead_letter)
+  WHERE state IN ('succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted', 'skipped');
+CREATE INDEX jobs_dead ON jobs (dead_letter) WHERE dead_letter = 1;
+CREATE INDEX jobs_impatient ON jobs (wait_until) WHERE wait_until IS NOT NULL;
 
 -- What was submitted, without secrets. Written once.
 CREATE TABLE job_specs (
   job  INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
-  spec TEXT NOT NULL
+  spec TEXT NOT NULL,
+  secret_names TEXT                               -- JSON array, NULL if none: what a retry must bring again
 ) STRICT;
+
+CREATE TABLE paused_queues (
+  queue     TEXT PRIMARY KEY,
+  paused_at INTEGER NOT NULL,
+  paused_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- Erased when the job is final.
 CREATE TABLE job_secrets (

@@ -1,5 +1,5 @@
 /// The class behind open_sqlite_store(); not for users of the store. Its parts are in store.cpp (transactions,
-/// inserting, claiming, upkeep) and moves.cpp (finishing, cancelling, promoting).
+/// inserting, claiming), moves.cpp (finishing, cancelling, promoting) and upkeep.cpp (retrying, removing, pausing).
 #pragma once
 
 #include "storage/job_store.hpp"
@@ -55,6 +55,15 @@ public:
                                                     const log_lookup& log_of) override;
   expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id, std::size_t limit) override;
 
+  expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets, timestamp now) override;
+  outcome discard_dead_letter(job_id id) override;
+  outcome pause_queue(const std::string& queue, const std::string& who, timestamp now) override;
+  outcome resume_queue(const std::string& queue) override;
+  expected<std::vector<std::string>> paused_queues() override;
+  expected<removed_job> remove(job_id id) override;
+  expected<std::vector<removed_job>> remove_expired(const retention_policy& policy, timestamp now,
+                                                    std::size_t limit) override;
+
   expected<std::int64_t> checkpoint() override;
   [[nodiscard]] const std::string& node_id() const noexcept override { return node_id_; }
 
@@ -72,16 +81,20 @@ private:
   error noted(error failure);
   error failed() noexcept { return noted(current_error(db_->file(), system_error_of(*db_))); }
 
-  job_record insert_one(const job_spec& spec, timestamp now);
+  job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {});
   expected<job_id> job_of_nonce(const claim_request& request);
 
   expected<hot_row> load(job_id id);
   expected<transition_result> finish_held(const hot_row& row, const attempt_result& result, timestamp now);
   expected<transition_result> finished_before(const hot_row& row, const attempt_result& result);
   void store_finish(const hot_row& row, const attempt_result& result, const verdict& end, const std::string& message,
-                    timestamp now, std::optional<timestamp> run_at, std::int64_t key);
+                    timestamp now, std::optional<timestamp> run_at, std::int64_t key, bool dead_letter);
   void store_attempt(const hot_row& row, const attempt_result& result, const verdict& end, timestamp now);
   void store_steps(const attempt_result& result, timestamp now);
+  void promote_scheduled(promotion& moved, timestamp now, std::size_t limit);
+  void expire_waiting(promotion& moved, timestamp now, std::size_t limit);
+  void find_expired(std::vector<removed_job>& found, job_state state, const retention_rule& rule, timestamp now,
+                    std::size_t limit);
   bool put_step(attempt_key key, const step_record& step);
 
   std::unique_ptr<connection> db_;

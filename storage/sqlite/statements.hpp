@@ -8,10 +8,13 @@ namespace kcx::sqlite::sql {
 #define KCX_JOB_COLUMNS                                                                                                \
   "j.id, j.state, j.reason, j.cause, j.message, j.attempt, j.uncounted, j.interrupts, j.worker, j.exit_code, "         \
   "j.signal, j.created_at, j.queued_at, j.run_at, j.started_at, j.finished_at, j.duration_ms, j.log_bytes, "           \
-  "j.log_cut, j.retry_of, j.version, j.order_key, s.spec"
+  "j.log_cut, j.retry_of, j.version, j.order_key, s.spec, j.dead_letter"
 
 /// The columns that read_ready() in rows.hpp expects.
 #define KCX_READY_COLUMNS "id, order_key, weight, project, queue, labels"
+
+/// As in the WHERE of jobs_final: SQLite uses a partial index only where it finds the same words again.
+#define KCX_FINAL_STATES "('succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted', 'skipped')"
 
 // -- transactions -----------------------------------------------------------------------------------------------------
 
@@ -26,15 +29,16 @@ inline constexpr const char* undo = "ROLLBACK TO op";
 
 inline constexpr const char* insert_job =
   "INSERT INTO jobs (state, name, project, queue, labels, order_key, weight, plain, created_at, changed_at, queued_at, "
-  "run_at, retry_of) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12)";
-inline constexpr const char* insert_spec = "INSERT INTO job_specs (job, spec) VALUES (?, ?)";
+  "run_at, retry_of, wait_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13)";
+inline constexpr const char* insert_spec = "INSERT INTO job_specs (job, spec, secret_names) VALUES (?, ?, ?)";
 inline constexpr const char* insert_secrets = "INSERT INTO job_secrets (job, secrets) VALUES (?, ?)";
 
 // -- claiming ---------------------------------------------------------------------------------------------------------
 
 /// What a claim needs to know of a job. By rowid, three times.
 inline constexpr const char* select_for_claim =
-  "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets FROM jobs j JOIN job_specs s ON s.job = j.id "
+  "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets, "
+  "EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = j.queue) FROM jobs j JOIN job_specs s ON s.job = j.id "
   "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
 /// The job that a worker holds by this nonce. jobs_held.
 inline constexpr const char* select_by_nonce =
@@ -46,8 +50,9 @@ inline constexpr const char* claim_if_queued =
   "duration_ms = NULL, log_bytes = 0, log_cut = 0, version = version + 1 WHERE id = ?1 AND state = 'queued'";
 
 /// By rowid.
-inline constexpr const char* confirm_if_held = "UPDATE jobs SET started_at = coalesce(started_at, ?3) "
-                                               "WHERE id = ?1 AND attempt = ?2 AND state IN ('running', 'cancelling')";
+inline constexpr const char* confirm_if_held =
+  "UPDATE jobs SET started_at = coalesce(started_at, ?3), wait_until = NULL "
+  "WHERE id = ?1 AND attempt = ?2 AND state IN ('running', 'cancelling')";
 
 /// By rowid, then the primary key of steps.
 inline constexpr const char* put_step_if_held =
@@ -71,7 +76,8 @@ inline constexpr const char* finish_if_held =
   "UPDATE jobs SET state = ?3, reason = ?4, cause = ?5, message = ?6, changed_at = ?7, nonce = NULL, "
   "uncounted = uncounted + ?8, interrupts = interrupts + ?9, started_at = ?10, queued_at = ifnull(?11, queued_at), "
   "run_at = ifnull(?12, run_at), finished_at = ?13, order_key = ?14, exit_code = ?15, signal = ?16, duration_ms = ?17, "
-  "log_bytes = ?18, log_cut = ?19, version = version + 1 "
+  "log_bytes = ?18, log_cut = ?19, wait_until = iif(?13 IS NULL, wait_until, NULL), dead_letter = ?20, "
+  "version = version + 1 "
   "WHERE id = ?1 AND attempt = ?2 AND state IN ('running', 'cancelling')";
 inline constexpr const char* insert_attempt =
   "INSERT INTO attempts (job, attempt, worker, nonce, claimed_at, started_at, finished_at, outcome, led_to, reason, "
@@ -94,7 +100,7 @@ inline constexpr const char* cancel_if_running =
 /// By rowid.
 inline constexpr const char* cancel_if_waiting =
   "UPDATE jobs SET state = 'cancelled', reason = 'cancelled_by', message = ?2, changed_at = ?3, finished_at = ?3, "
-  "version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
+  "wait_until = NULL, version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
 
 /// jobs_scheduled.
 inline constexpr const char* select_due = "SELECT " KCX_READY_COLUMNS ", attempt, worker FROM jobs "
@@ -105,6 +111,16 @@ inline constexpr const char* queue_if_scheduled =
   "WHERE id = ?1 AND state = 'scheduled'";
 /// jobs_scheduled.
 inline constexpr const char* select_next_due = "SELECT min(run_at) FROM jobs WHERE state = 'scheduled'";
+/// jobs_impatient.
+inline constexpr const char* select_impatient =
+  "SELECT id, attempt FROM jobs WHERE wait_until <= ? AND state IN ('queued', 'blocked') ORDER BY wait_until LIMIT ?";
+/// By rowid.
+inline constexpr const char* expire_if_waiting =
+  "UPDATE jobs SET state = 'timed_out', reason = 'wait_limit', changed_at = ?2, finished_at = ?2, wait_until = NULL, "
+  "version = version + 1 WHERE id = ?1 AND state IN ('queued', 'blocked')";
+/// jobs_impatient.
+inline constexpr const char* select_next_impatient =
+  "SELECT min(wait_until) FROM jobs WHERE wait_until IS NOT NULL AND state IN ('queued', 'blocked')";
 
 /// jobs_held, in its order: by id, the planner would rather scan the whole table.
 inline constexpr const char* select_held =
@@ -118,6 +134,28 @@ inline constexpr const char* select_held_by =
 inline constexpr const char* select_ready =
   "SELECT " KCX_READY_COLUMNS " FROM jobs WHERE state = 'queued' AND (order_key, id) > (?, ?) "
   "ORDER BY order_key, id LIMIT ?";
+
+// -- keeping and removing ---------------------------------------------------------------------------------------------
+
+/// What a retry needs to know. By rowid, twice.
+inline constexpr const char* select_for_retry =
+  "SELECT j.state, s.spec, s.secret_names FROM jobs j JOIN job_specs s ON s.job = j.id WHERE j.id = ?";
+/// By rowid.
+inline constexpr const char* discard_if_dead = "UPDATE jobs SET dead_letter = 0 WHERE id = ? AND dead_letter = 1";
+/// By rowid; everything that belongs to the job goes with it, by the foreign keys.
+inline constexpr const char* remove_job = "DELETE FROM jobs WHERE id = ? AND finished_at IS NOT NULL";
+/// Final jobs of one state, oldest first. jobs_final, in its order.
+inline constexpr const char* select_final =
+  "SELECT id, attempt, created_at, finished_at FROM jobs "
+  "WHERE state IN " KCX_FINAL_STATES " AND state = ? AND dead_letter = 0 ORDER BY id";
+/// The newest job of a state beyond a count: it and all older ones are too many. jobs_final, alone.
+inline constexpr const char* select_beyond =
+  "SELECT id FROM jobs WHERE state IN " KCX_FINAL_STATES " AND state = ? AND dead_letter = 0 "
+  "ORDER BY id DESC LIMIT 1 OFFSET ?";
+inline constexpr const char* pause_queue =
+  "INSERT INTO paused_queues (queue, paused_at, paused_by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+inline constexpr const char* resume_queue = "DELETE FROM paused_queues WHERE queue = ?";
+inline constexpr const char* select_paused = "SELECT queue, paused_at, paused_by FROM paused_queues ORDER BY queue";
 
 // -- reading ----------------------------------------------------------------------------------------------------------
 
@@ -137,10 +175,16 @@ inline constexpr const char* select_log = "SELECT state, attempt, log_bytes, log
 inline constexpr const char* select_highest_id = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'";
 inline constexpr const char* select_node_id = "SELECT node_id FROM node";
 
-/// jobs_final.
+/// jobs_final, alone.
 inline constexpr const char* count_final =
-  "SELECT state, count(*) FROM jobs WHERE finished_at IS NOT NULL GROUP BY state";
+  "SELECT state, count(*) FROM jobs WHERE state IN " KCX_FINAL_STATES " GROUP BY state";
 /// jobs_ready.
+inline constexpr const char* count_queued_by_queue =
+  "SELECT queue, count(*) FROM jobs WHERE state = 'queued' GROUP BY queue";
+/// jobs_held.
+inline constexpr const char* count_held_by_queue =
+  "SELECT queue, count(*) FROM jobs WHERE state IN ('running', 'cancelling') GROUP BY queue";
+/// jobs_ready, alone.
 inline constexpr const char* count_queued = "SELECT count(*) FROM jobs WHERE state = 'queued'";
 /// jobs_scheduled.
 inline constexpr const char* count_scheduled = "SELECT count(*) FROM jobs WHERE state = 'scheduled'";

@@ -81,9 +81,18 @@ std::optional<std::string> labels_json(const job_spec& spec) {
   return nlohmann::json(spec.labels).dump();
 }
 
+std::optional<std::string> secret_names(const job_spec& spec) {
+  if (spec.secrets.empty())
+    return std::nullopt;
+  auto names = nlohmann::json::array();
+  for (const auto& [name, value] : spec.secrets)
+    names.push_back(name);
+  return names.dump();
+}
+
 } // namespace
 
-job_record sqlite_store::insert_one(const job_spec& spec, timestamp now) {
+job_record sqlite_store::insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of) {
   const auto later = spec.run_at && *spec.run_at > now;
   job_record job;
   job.spec = spec;
@@ -94,12 +103,16 @@ job_record sqlite_store::insert_one(const job_spec& spec, timestamp now) {
   if (!later)
     job.queued_at = now;
   job.order_key = order_key(later ? *spec.run_at : now, spec.priority, options_.ageing_step);
+  job.retry_of = retry_of;
+  std::optional<timestamp> wait_until;
+  if (spec.wait_limit)
+    wait_until = (later ? *spec.run_at : now) + *spec.wait_limit;
   db_->use(sql::insert_job)
     .bind(to_string(job.state), spec.name, spec.project, spec.queue, labels_json(spec), job.order_key, spec.weight,
-          is_plain(spec), now, job.queued_at, job.run_at, nullptr)
+          is_plain(spec), now, job.queued_at, job.run_at, retry_of, wait_until)
     .run();
   job.id = job_id{db_->last_id()};
-  db_->use(sql::insert_spec).bind(job.id, to_stored_json(spec).dump()).run();
+  db_->use(sql::insert_spec).bind(job.id, to_stored_json(spec).dump(), secret_names(spec)).run();
   if (!spec.secrets.empty())
     db_->use(sql::insert_secrets).bind(job.id, nlohmann::json(spec.secrets).dump()).run();
   job.steps = read_steps(*db_, job);
@@ -143,6 +156,8 @@ expected<job_grant> sqlite_store::claim(const claim_request& request, timestamp 
         !row.is_null(2) && static_cast<std::uint64_t>(row.integer(2)) == request.nonce && row.text(3) == request.worker;
       if (!queued && !grant.repeated)
         return error{ec::not_ready, "job " + std::to_string(job->value) + " is " + row.text(0) + ", not queued", {}};
+      if (queued && row.integer(6) != 0)
+        return error{ec::not_ready, "the queue of job " + std::to_string(job->value) + " is paused", {}};
       auto spec = from_stored_json(row.text(4));
       if (!spec)
         return noted(spec.error());
@@ -181,22 +196,6 @@ expected<std::vector<ready_job>> sqlite_store::ready_jobs(std::int64_t after_key
   } catch (...) {
     return failed();
   }
-}
-
-// -- upkeep -----------------------------------------------------------------------------------------------------------
-
-expected<std::int64_t> sqlite_store::checkpoint() {
-  if (unusable_)
-    return *unusable_;
-  if (db_->in_transaction())
-    return error{ec::internal, "a checkpoint was asked for inside a transaction", {}};
-  auto in_log = 0;
-  auto copied = 0;
-  const auto result = sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &copied);
-  if (result != SQLITE_OK && (result & 0xFF) != SQLITE_BUSY) // busy: readers are in the way, the rest comes next time
-    return noted(to_error(SQLite::Exception{db_->handle(), result}, db_->file(), system_error_of(*db_)));
-  constexpr std::int64_t frame_bytes = 4'096 + 24;
-  return std::max(0, in_log - copied) * frame_bytes;
 }
 
 } // namespace sqlite

@@ -5,7 +5,7 @@
 ///     job_reader& reader();   // of the same database
 ///     void reopen();          // as after a restart of the node: what was not committed is gone
 ///
-/// and then includes this file once.
+/// and then includes this file and job_store_upkeep_suite.hpp once.
 #pragma once
 
 #include "caf/test/unit_test.hpp"

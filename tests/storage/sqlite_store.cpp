@@ -45,6 +45,7 @@ private:
 } // namespace
 
 #include "tests/storage/job_store_suite.hpp"
+#include "tests/storage/job_store_upkeep_suite.hpp"
 
 CAF_TEST_FIXTURE_SCOPE(sqlite_store_only, fixture)
 
@@ -139,11 +140,17 @@ CAF_TEST(every statement of the queue is served by an index) {
                                    {sql::select_held, "jobs_held"},
                                    {sql::select_held_by, "jobs_held"},
                                    {sql::select_by_nonce, "jobs_held"},
-                                   {sql::count_final, "jobs_final"},
-                                   {sql::count_queued, "jobs_ready"},
+                                   {sql::count_final, "COVERING INDEX jobs_final"},
+                                   {sql::count_queued, "COVERING INDEX jobs_ready"},
                                    {sql::count_scheduled, "jobs_scheduled"},
                                    {sql::count_held, "jobs_held"},
-                                   {sql::select_oldest_queued, "jobs_ready"}}) {
+                                   {sql::select_oldest_queued, "jobs_ready"},
+                                   {sql::select_impatient, "jobs_impatient"},
+                                   {sql::select_next_impatient, "jobs_impatient"},
+                                   {sql::select_final, "jobs_final"},
+                                   {sql::select_beyond, "COVERING INDEX jobs_final"},
+                                   {sql::count_queued_by_queue, "jobs_ready"},
+                                   {sql::count_held_by_queue, "jobs_held"}}) {
     const auto text = plan(sql);
     CAF_MESSAGE(sql << ": " << text);
     CAF_CHECK(text.find(index) != std::string::npos);

@@ -1,0 +1,170 @@
+// The part of the store that looks after what has ended: retrying, dead letters, removing; pausing; checkpoints.
+#include "storage/job_json.hpp"
+#include "storage/sqlite/rows.hpp"
+#include "storage/sqlite/sqlite_store.hpp"
+
+#include <algorithm>
+#include <sqlite3.h>
+
+namespace kcx::sqlite {
+
+namespace {
+
+std::string name_of(job_id id) {
+  return "job " + std::to_string(id.value);
+}
+
+/// The secrets that are missing or too many, each with its pointer.
+std::vector<field_error> compare_secrets(const std::vector<std::string>& wanted,
+                                         const std::map<std::string, std::string>& given) {
+  std::vector<field_error> wrong;
+  for (const auto& name : wanted)
+    if (!given.contains(name))
+      wrong.push_back({"/secrets/" + name, "is missing: secrets are erased when a job ends, and this one had it"});
+  for (const auto& [name, value] : given)
+    if (std::find(wanted.begin(), wanted.end(), name) == wanted.end())
+      wrong.push_back({"/secrets/" + name, "is not a secret of this job"});
+  return wrong;
+}
+
+} // namespace
+
+// -- retrying ---------------------------------------------------------------------------------------------------------
+
+expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, std::string>& secrets, timestamp now) {
+  return write(parts::several, [&]() -> expected<job_record> {
+    job_spec spec;
+    {
+      auto row = db_->use(sql::select_for_retry);
+      if (!row.bind(id).step())
+        return missing_job(*db_, id);
+      if (!is_final(read_state(row, 0)))
+        return error{ec::conflict, name_of(id) + " has not ended yet: it is " + row.text(0), {}};
+      auto stored = from_stored_json(row.text(1));
+      if (!stored)
+        throw bad_value{stored.error().message};
+      spec = std::move(*stored);
+      auto wrong = compare_secrets(read_labels(row, 2), secrets);
+      if (!wrong.empty())
+        return error{ec::invalid_input, "the secrets of " + name_of(id) + " must be given again", std::move(wrong)};
+    }
+    spec.secrets = secrets;
+    spec.run_at.reset(); // again means now
+    auto job = insert_one(spec, now, id);
+    db_->use(sql::discard_if_dead).bind(id).run();
+    return job;
+  });
+}
+
+outcome sqlite_store::discard_dead_letter(job_id id) {
+  return write(parts::one, [&]() -> outcome {
+    if (db_->use(sql::discard_if_dead).bind(id).run() != 0)
+      return done{};
+    auto row = db_->use(sql::select_log);
+    if (!row.bind(id).step())
+      return missing_job(*db_, id);
+    return error{ec::conflict, name_of(id) + " is no dead letter", {}};
+  });
+}
+
+// -- queues -----------------------------------------------------------------------------------------------------------
+
+outcome sqlite_store::pause_queue(const std::string& queue, const std::string& who, timestamp now) {
+  return write(parts::one, [&]() -> outcome {
+    db_->use(sql::pause_queue).bind(queue, now, who).run();
+    return done{};
+  });
+}
+
+outcome sqlite_store::resume_queue(const std::string& queue) {
+  return write(parts::one, [&]() -> outcome {
+    db_->use(sql::resume_queue).bind(queue).run();
+    return done{};
+  });
+}
+
+expected<std::vector<std::string>> sqlite_store::paused_queues() {
+  if (unusable_)
+    return *unusable_;
+  try {
+    std::vector<std::string> names;
+    auto rows = db_->use(sql::select_paused);
+    while (rows.step())
+      names.push_back(rows.text(0));
+    return names;
+  } catch (...) {
+    return failed();
+  }
+}
+
+// -- removing ---------------------------------------------------------------------------------------------------------
+
+expected<removed_job> sqlite_store::remove(job_id id) {
+  return write(parts::one, [&]() -> expected<removed_job> {
+    removed_job removed{id, 0};
+    {
+      auto row = db_->use(sql::select_log);
+      if (!row.bind(id).step())
+        return missing_job(*db_, id);
+      if (!is_final(read_state(row, 0)))
+        return error{ec::conflict, name_of(id) + " has not ended yet: it is " + row.text(0), {}};
+      removed.attempts = row.number(1);
+    }
+    db_->use(sql::remove_job).bind(id).run();
+    return removed;
+  });
+}
+
+void sqlite_store::find_expired(std::vector<removed_job>& found, job_state state, const retention_rule& rule,
+                                timestamp now, std::size_t limit) {
+  auto beyond = std::int64_t{0};
+  if (rule.count) {
+    auto row = db_->use(sql::select_beyond);
+    if (row.bind(to_string(state), *rule.count).step())
+      beyond = row.integer(0);
+  }
+  // What was created after the cut cannot have ended before it, so the search ends there: by id, jobs ascend in their
+  // creation, and only those that took long are looked at in vain.
+  const auto cut = rule.age ? std::optional{now - *rule.age} : std::nullopt;
+  auto rows = db_->use(sql::select_final);
+  rows.bind(to_string(state));
+  while (found.size() < limit && rows.step()) {
+    const auto id = rows.integer(0);
+    const auto too_old = cut && rows.time(3) < *cut;
+    if (id <= beyond || too_old)
+      found.push_back({job_id{id}, rows.number(1)});
+    else if (!cut || rows.time(2) >= *cut)
+      break;
+  }
+}
+
+expected<std::vector<removed_job>> sqlite_store::remove_expired(const retention_policy& policy, timestamp now,
+                                                                std::size_t limit) {
+  return write(parts::several, [&]() -> expected<std::vector<removed_job>> {
+    std::vector<removed_job> found;
+    for (const auto& [state, rule] : policy)
+      if (is_final(state))
+        find_expired(found, state, rule, now, limit);
+    for (const auto& job : found)
+      db_->use(sql::remove_job).bind(job.id).run();
+    return found;
+  });
+}
+
+// -- upkeep -----------------------------------------------------------------------------------------------------------
+
+expected<std::int64_t> sqlite_store::checkpoint() {
+  if (unusable_)
+    return *unusable_;
+  if (db_->in_transaction())
+    return error{ec::internal, "a checkpoint was asked for inside a transaction", {}};
+  auto in_log = 0;
+  auto copied = 0;
+  const auto result = sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &copied);
+  if (result != SQLITE_OK && (result & 0xFF) != SQLITE_BUSY) // busy: readers are in the way, the rest comes next time
+    return noted(to_error(SQLite::Exception{db_->handle(), result}, db_->file(), system_error_of(*db_)));
+  constexpr std::int64_t frame_bytes = 4'096 + 24;
+  return std::max(0, in_log - copied) * frame_bytes;
+}
+
+} // namespace kcx::sqlite
