@@ -4,8 +4,9 @@
 /// then calls take_output(), reap() and tick(). Nothing here blocks except disk writes and the removal of the
 /// workspace.
 ///
-/// Phases: `running` while the main process of a step lives; `ending` while the tree of an ended step is brought down;
-/// `settling` for a moment after the last step, while its remaining output arrives; `over` once `finished` is sent.
+/// Phases (job_run.cpp holds the steps, job_end.cpp the ends): `running` while the main process of a step lives;
+/// `ending` while the tree of an ended step is brought down; `settling` for a moment after the last step, while its
+/// remaining output arrives; `over` once `finished` is sent.
 #pragma once
 
 #include "actors/runner/job_output.hpp"
@@ -19,6 +20,9 @@
 #include <vector>
 
 namespace kcx {
+
+/// Growth of the log is told at most this often.
+inline constexpr milliseconds log_event_every{100};
 
 class job_run {
 public:

@@ -5,6 +5,7 @@
 /// anything malformed ends the connection.
 #pragma once
 
+#include "actors/runner/frame_splitter.hpp"
 #include "config/error.hpp"
 #include "storage/job.hpp"
 #include "storage/log_writer.hpp"
@@ -19,10 +20,6 @@
 #include <vector>
 
 namespace kcx {
-
-/// Largest frame of either direction, in bytes without the length. A job whose command and environment do not fit is
-/// refused by encode().
-inline constexpr std::size_t max_frame_bytes = 16U << 20;
 
 using milliseconds = std::chrono::milliseconds;
 
@@ -206,21 +203,5 @@ using runner_event = std::variant<ready_event, started_event, step_event, log_ev
 /// The message of a frame's JSON. Fails with ec::invalid_input on anything encode() does not produce.
 [[nodiscard]] expected<runner_command> decode_command(std::string_view json);
 [[nodiscard]] expected<runner_event> decode_event(std::string_view json);
-
-/// Cuts a stream of bytes into frames. Not thread-safe.
-class frame_splitter {
-public:
-  /// Adds bytes as they arrived.
-  void feed(std::string_view bytes);
-
-  /// The JSON of the next complete frame, nothing if more bytes are needed. The view holds until the next call of
-  /// either function. Fails with ec::invalid_input once a frame is announced that is too large; the stream is lost
-  /// then.
-  [[nodiscard]] expected<std::optional<std::string_view>> next();
-
-private:
-  std::string buffer_;
-  std::size_t begin_ = 0;
-};
 
 } // namespace kcx

@@ -40,6 +40,10 @@ bool runner::prepare() {
   if (::fcntl(socket_.value(), F_SETFD, FD_CLOEXEC) != 0 || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
       ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
     return false;
+  // What was ignored when the node started would be ignored by every job.
+  for (int number = 1; number < NSIG; ++number)
+    if (number != SIGKILL && number != SIGSTOP)
+      ::signal(number, number == SIGPIPE || number == SIGXFSZ ? SIG_IGN : SIG_DFL);
   sigset_t mask;
   ::sigemptyset(&mask);
   for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP})
@@ -57,6 +61,7 @@ bool runner::prepare() {
 }
 
 void runner::wait() {
+  write_events();
   polled_.assign(2, {});
   // A negative descriptor is left out by poll().
   // Once the node has hung up, the socket is always readable.
@@ -169,8 +174,8 @@ void runner::emit(const runner_event& event) {
   const auto frame = encode(event);
   if (!frame)
     return;
+  // Sent together at the end of the turn: each write wakes the node.
   unsent_ += *frame;
-  write_events();
 }
 
 void runner::write_events() {

@@ -80,11 +80,11 @@ std::vector<limit> limits_of(const runner_limits& wanted) {
 }
 
 void reset_signals(const plan& p) {
+  // The runner ignores these and leaves all others at their default (runner::prepare).
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number)
-    if (number != SIGKILL && number != SIGSTOP)
-      ::sigaction(number, &standard, nullptr);
+  for (const int number : {SIGPIPE, SIGXFSZ})
+    ::sigaction(number, &standard, nullptr);
   ::sigprocmask(SIG_SETMASK, &p.no_signals, nullptr);
 }
 

@@ -11,7 +11,10 @@
 
 namespace kcx::test {
 
-slot::slot() : node_id{"test-" + std::to_string(::getpid())} {
+slot::slot() : slot{std::make_shared<process_io>()} {}
+
+slot::slot(std::shared_ptr<process_io> shared)
+  : shared_io{std::move(shared)}, io{*shared_io}, node_id{"test-" + std::to_string(::getpid())} {
   runner_options options;
   options.path = KCX_RUNNER_PROGRAM;
   options.env = runner_environment(node_id);

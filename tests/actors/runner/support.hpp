@@ -21,6 +21,8 @@ inline constexpr std::chrono::seconds patience{20};
 class slot {
 public:
   slot();
+  /// Beside other slots: a process has one process_io.
+  explicit slot(std::shared_ptr<process_io> shared);
   ~slot();
   slot(const slot&) = delete;
   slot& operator=(const slot&) = delete;
@@ -50,7 +52,8 @@ public:
   /// The part of the log that the job itself wrote (no notices).
   [[nodiscard]] std::string output(const start_command& job) const;
 
-  process_io io;
+  std::shared_ptr<process_io> shared_io;
+  process_io& io;
   std::shared_ptr<runner_process> runner;
   temp_dir data;
   /// Marks every process of this slot.

@@ -1,0 +1,156 @@
+// How a job_run ends: limits, the kill ladder, the last output, and the report.
+#include "actors/runner/job_run.hpp"
+#include "actors/runner/process_tree.hpp"
+#include "actors/runner/workspace.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace kcx {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// How long output may still arrive after the last step, while somebody holds a pipe.
+constexpr milliseconds settle_time{500};
+/// Between two rounds of KILL, at first and at most.
+constexpr milliseconds first_kill{5};
+constexpr milliseconds last_kill{200};
+
+std::string in_seconds(milliseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", static_cast<double>(time.count()) / 1000);
+  return text;
+}
+
+} // namespace
+
+void job_run::end_step(end_cause cause, const std::string& notice) {
+  if (cause_ == end_cause::none)
+    cause_ = cause;
+  else if (cause == end_cause::killed || cause == end_cause::node_stop)
+    no_more_steps_ = true; // the cause stays, but nothing more is started
+  if (phase_ != phase::running || kill_at_)
+    return;
+  step_cause_ = cause;
+  output_->notice(notice);
+  begin_ladder(start_.cancel_grace);
+}
+
+void job_run::begin_ladder(milliseconds grace) {
+  next_kill_ = first_kill;
+  if (grace.count() > 0)
+    terminate_descendants();
+  kill_at_ = clock::now() + grace;
+}
+
+void job_run::climb(steady_time now) {
+  if (!kill_at_ || now < *kill_at_ || tree_empty_)
+    return;
+  kill_descendants();
+  // Again and again until waitpid() knows of no child: whoever forked in between is met by a later round.
+  kill_at_ = now + next_kill_;
+  next_kill_ = std::min(next_kill_ * 2, last_kill);
+}
+
+void job_run::check_limits(steady_time now) {
+  if (phase_ != phase::running || kill_at_)
+    return;
+  const auto& step = start_.steps[current_];
+  if (step_deadline_ && now >= *step_deadline_) {
+    const auto text = "step \"" + step.name + "\" reached its time limit of " + in_seconds(*step_limit_);
+    if (!step.continue_on_error)
+      return end_step(end_cause::time_limit, text + ", ending it");
+    step_cause_ = end_cause::time_limit;
+    output_->notice(text + ", ending it");
+    return begin_ladder(start_.cancel_grace);
+  }
+  if (job_deadline_ && !step.always && now >= *job_deadline_)
+    return end_step(end_cause::time_limit,
+                    "the time limit of " + in_seconds(*start_.time_limit) + " is reached, ending the job");
+  if (start_.no_output_limit && now >= std::max(silent_since_, output_->last_output()) + *start_.no_output_limit)
+    end_step(end_cause::no_output, "no output for " + in_seconds(*start_.no_output_limit) + ", ending the job");
+}
+
+void job_run::settle() {
+  phase_ = phase::settling;
+  output_->close_write_ends();
+  settle_until_ = clock::now() + settle_time;
+  check_settled(clock::now());
+}
+
+void job_run::check_settled(steady_time now) {
+  if (phase_ != phase::settling)
+    return;
+  if (tree_empty_) {
+    output_->take();
+    return finish();
+  }
+  if (!kill_at_ && (now >= settle_until_ || output_->ended())) {
+    output_->notice("processes were left behind, ending them");
+    begin_ladder(start_.cancel_grace);
+  }
+}
+
+run_outcome job_run::outcome_now() const noexcept {
+  switch (cause_) {
+  case end_cause::none: break;
+  case end_cause::time_limit: return run_outcome::time_limit;
+  case end_cause::no_output: return run_outcome::no_output;
+  case end_cause::cancelled:
+  case end_cause::node_stop: return run_outcome::cancelled;
+  case end_cause::killed: return run_outcome::killed;
+  }
+  if (spawn_failed_)
+    return run_outcome::spawn_failed;
+  return signal_ ? run_outcome::signalled : run_outcome::exited;
+}
+
+void job_run::finish() {
+  phase_ = phase::over;
+  finished_event event;
+  event.key = start_.key;
+  event.outcome = outcome_now();
+  event.cause = cause_ == end_cause::node_stop ? cancel_cause::node_stop : cancel_cause::cancelled;
+  event.exit_code = exit_code_;
+  event.signal = signal_;
+  if (event.outcome == run_outcome::exited && !event.exit_code)
+    event.exit_code = 0;
+  event.message = message_;
+  if (output_) {
+    event.log = output_->close();
+    report_log(clock::now(), true);
+  }
+  event.steps = steps_;
+  event.started_at = started_at_;
+  if (started_)
+    event.duration = std::chrono::duration_cast<milliseconds>(clock::now() - *started_);
+  remove_or_keep(event);
+  event.finished_at = timestamp{milliseconds{wall_ms()}};
+  emit_(event);
+}
+
+void job_run::remove_or_keep(finished_event& event) {
+  if (!has_workspace_)
+    return;
+  const bool good = event.outcome == run_outcome::exited && event.exit_code == 0;
+  event.workspace_kept =
+    start_.keep_workspace == keep_policy::always || (start_.keep_workspace == keep_policy::on_failure && !good);
+  if (event.workspace_kept)
+    return;
+  if (const auto removed = remove_workspace(start_.workspace); !removed)
+    event.workspace_error = removed.error().message;
+}
+
+void job_run::report_log(steady_time now, bool last) {
+  if (output_->size() <= log_told_ || (!last && now < log_told_at_ + log_event_every))
+    return;
+  if (!last)
+    output_->flush();
+  log_told_ = output_->size();
+  log_told_at_ = now;
+  emit_(log_event{start_.key, log_told_});
+}
+
+} // namespace kcx
