@@ -40,7 +40,7 @@ def test_a_job_that_kills_its_node_is_not_queued_again_for_ever(start_node, tmp_
         node.kill9()
         node.start()
     job = node.wait(job["id"])
-    assert (job["state"], job["reason"], job["interrupts"]) == ("interrupted", "node_restarted", 4)
+    assert (job["state"], job["reason"], job["interrupts"]) == ("interrupted", "node_restarted", 3)
     assert len(runs.read_text().split()) == 4, "three times again by default"
 
 

@@ -136,7 +136,7 @@ def send_raw(node, data):
 
 
 def test_a_body_beyond_the_limit_is_refused_before_it_is_read(node):
-    head = f"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {node.token}\r\n" \
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: {urllib.parse.urlsplit(node.url).netloc}\r\nAuthorization: Bearer {node.token}\r\n" \
            "Content-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n"
     assert send_raw(node, head.encode()) == 413
 
@@ -150,7 +150,7 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(node):
 ], ids=["TLS hello", "HTTP/9.9", "10,000 headers", "1 MB target", "two lengths"])
 def test_no_request_can_end_the_node(node, data):
     status = send_raw(node, data)
-    assert status is None or 400 <= status < 500, status
+    assert status is None or 400 <= status < 500 or status == 505, status
     assert node.run("true")["state"] == "succeeded"
 
 

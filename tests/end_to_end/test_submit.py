@@ -65,7 +65,7 @@ def test_a_job_killed_from_outside_shows_the_signal(node):
 @pytest.mark.parametrize("spec", [
     {"command": ["/no/such/program"]},
     {"command": ["true"], "working_dir": "/no/such/directory"},
-    {"command": ["/etc/hostname"]},
+    {"command": ["/etc/passwd"]},
 ], ids=["no such command", "no such directory", "no run bit"])
 def test_a_command_that_cannot_start_fails_at_once_with_the_systems_words(node, spec):
     job = node.run(**spec)
