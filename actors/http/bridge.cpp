@@ -56,6 +56,20 @@ http_bridge::behavior_type http_bridge::make_behavior() {
   };
 }
 
+void http_bridge::on_stop() noexcept {
+  try {
+    for (const auto& [id, each] : followers_) {
+      if (const auto body = each.body.lock())
+        body->fail();
+    }
+  } catch (const std::exception& failure) {
+    spdlog::error("http_bridge: followers of logs may hang: {}", failure.what());
+  }
+  followers_.clear();
+  waiters_.clear(); // Dropped without an answer, which is one.
+  by_job_.clear();
+}
+
 // -- requests ---------------------------------------------------------------------------------------------------------
 
 void http_bridge::handle(const http_exchange_ptr& exchange) {

@@ -67,6 +67,9 @@ public:
   behavior_type make_behavior() override;
 
 private:
+  /// Ends what waits: whoever holds the dead actor's handle must not keep clients waiting.
+  void on_stop() noexcept override;
+
   /// One request being answered. Copies share the exchange.
   struct call {
     http_exchange_ptr exchange;

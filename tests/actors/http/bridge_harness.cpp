@@ -321,7 +321,9 @@ std::shared_ptr<exchange_result> bridge_harness::ask(const std::string& method, 
   auto result = impl_->answers.emplace_back(std::make_shared<exchange_result>());
   auto exchange = std::make_shared<http_exchange>();
   exchange->request = made(method, target, std::move(options));
-  exchange->respond = [result](http::response answer) {
+  // Runs when the last copy of `respond` goes.
+  const std::shared_ptr<void> guard{nullptr, [result](void*) { result->dropped = !result->answer; }};
+  exchange->respond = [result, guard](http::response answer) {
     if (result->answer)
       return false;
     result->answer = std::move(answer);
@@ -359,6 +361,11 @@ void bridge_harness::grew(std::uint64_t follower) {
 
 void bridge_harness::start_draining() {
   caf::anon_send(impl_->bridge, drain_atom_v);
+  impl_->settle();
+}
+
+void bridge_harness::crash() {
+  caf::anon_send(impl_->bridge, fault_atom_v, std::string{"for the test"});
   impl_->settle();
 }
 

@@ -56,6 +56,8 @@ struct fake_node {
 /// The answer to one request, once it came.
 struct exchange_result {
   std::optional<http::response> answer;
+  /// Nobody can answer it any more: a server would say 503.
+  bool dropped = false;
 
   [[nodiscard]] bool came() const { return answer.has_value(); }
   /// 0 while none came.
@@ -116,6 +118,8 @@ public:
   void grew(std::uint64_t follower);
   /// As the root supervisor says it.
   void start_draining();
+  /// A handler of the bridge throws. Its handle stays in use, as in a server.
+  void crash();
   void kill_database();
   void kill_reader(std::size_t number);
   /// A new database actor takes the place of the old one.

@@ -210,6 +210,20 @@ CAF_TEST(a long poll survives a new database and sees what it missed) {
   CAF_CHECK_EQUAL(result->json()["state"], "interrupted");
 }
 
+CAF_TEST(requests under way end with the bridge) {
+  bridge_harness bridge;
+  bridge.node.jobs[7] = some_job(7, job_state::running, 1);
+  const auto poll = bridge.ask("GET", "/v1/jobs/7?wait=30s");
+  bridge.node.database_silent = true;
+  const auto submission = bridge.post("/v1/jobs", R"({"command":"x"})");
+  CAF_CHECK(!poll->dropped);
+  CAF_CHECK(!submission->dropped);
+  bridge.crash();
+  CAF_CHECK(poll->dropped);
+  CAF_CHECK(submission->dropped);
+  CAF_CHECK(bridge.ask("GET", "/healthz")->dropped);
+}
+
 CAF_TEST(a wait that is none is refused) {
   bridge_harness bridge;
   for (const auto* wait : {"6m", "-1", "soon", "", "1h"}) {

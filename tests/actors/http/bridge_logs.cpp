@@ -265,3 +265,13 @@ CAF_TEST(a look at the job that fails is repeated) {
   CAF_CHECK_EQUAL(body.take(), "last\n");
   CAF_CHECK(body.ended());
 }
+
+CAF_TEST(followers of a bridge that dies are cut off and not left waiting) {
+  running_job job;
+  const auto result = job.bridge.ask("GET", "/v1/jobs/7/log?follow=1");
+  body_reader body{*result->answer};
+  body.take();
+  job.bridge.crash();
+  body.take();
+  CAF_CHECK(body.failed());
+}
