@@ -1,0 +1,140 @@
+/// The DISPATCHER: matches ready jobs with idle workers. See dispatcher_actor in interfaces.hpp.
+///
+/// Everything it knows can be lost: the database decides each claim, tells a new dispatcher what is ready, and workers
+/// ask again and make themselves known. It never hands out a job whose claim is not committed, and never hands a job to
+/// one worker while it does not know whether another's claim of it was committed.
+#pragma once
+
+#include "actors/actor_base.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/ready_index.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kcx {
+
+struct dispatcher_options {
+  /// Ready jobs kept in memory at the most.
+  std::size_t window = 50'000;
+  /// How long the database may take to answer; then the outcome counts as unknown.
+  std::chrono::milliseconds request_timeout{10'000};
+  /// Pause before something that failed is tried again.
+  std::chrono::milliseconds retry_delay{250};
+};
+
+class dispatcher : public actor_base<dispatcher_actor> {
+public:
+  dispatcher(caf::actor_config& cfg, database_actor database, dispatcher_options options = {});
+
+  behavior_type make_behavior() override;
+
+private:
+  using grant_promise = caf::typed_response_promise<expected<job_grant>>;
+
+  /// A worker that waits for a job.
+  struct question {
+    work_request request;
+    attempt_holder_actor holder;
+    grant_promise promise;
+  };
+
+  /// A claim that the database was asked for and has not answered. `asker` is empty once nobody waits for it any more.
+  struct claim {
+    std::optional<question> asker;
+    /// The job that was taken from the index. Absent if only an earlier grant of this nonce is asked for.
+    std::optional<ready_job> job;
+    claim_request request;
+    /// Cancelled attempts of the job: the notice can come before the grant.
+    std::vector<attempt_key> cancelled;
+    bool in_flight = false;
+  };
+  using claim_list = std::list<claim>;
+
+  /// An attempt that a worker holds.
+  struct holding {
+    std::string worker;
+    std::string project;
+    std::int32_t weight = 1;
+    attempt_holder_actor holder;
+    /// Until the worker shows that it has it, the answer to a repeat of the question that got it.
+    std::uint64_t nonce = 0;
+    std::optional<job_grant> grant;
+  };
+
+  // -- what the database tells ---------------------------------------------------------------------------------------
+  void subscribe();
+  void take_snapshot(const ready_snapshot& snapshot);
+  void hear(const ready_notice& notice);
+  void apply(const ready_notice& notice);
+  void refill_if_needed();
+  [[nodiscard]] std::vector<ready_job> unclaimed(const std::vector<ready_job>& jobs) const;
+  void cancel(attempt_key key);
+
+  // -- workers -------------------------------------------------------------------------------------------------------
+  grant_promise ask(work_request request, const attempt_holder_actor& holder);
+  /// Answers a question that was answered before, or joins it to the claim it began. False: it is a new one.
+  bool resume(question& asker);
+  /// A new question of a worker means that it waits for nothing else, and holds nothing.
+  void supersede(const std::string& worker);
+  void adopt(const held_attempt& held, const attempt_holder_actor& holder);
+  void watch(const attempt_holder_actor& holder);
+  void holder_down(const caf::down_msg& down);
+  void forget(attempt_key key);
+  void drain();
+
+  // -- claims --------------------------------------------------------------------------------------------------------
+  void match();
+  void open_claim(question asker, std::optional<ready_job> job);
+  void send_claim(claim_list::iterator which);
+  void claim_answered(claim_list::iterator which, expected<job_grant>& answer);
+  void granted(claim_list::iterator which, job_grant& grant);
+  void refused(claim_list::iterator which, const error& why);
+  void wait_again(question asker);
+  void claim_unknown(claim_list::iterator which);
+  void give_back(attempt_key key);
+
+  void remind();
+  void tick();
+  actor_status status() const;
+  void on_stop() noexcept override;
+
+  database_actor database_;
+  dispatcher_options options_;
+  ready_index index_;
+
+  bool subscribed_ = false;
+  bool subscribing_ = false;
+  /// Counts subscriptions: an answer to an earlier one is stale.
+  std::uint64_t subscription_ = 0;
+  std::uint64_t last_notice_ = 0;
+  std::vector<ready_notice> early_notices_;
+  bool refilling_ = false;
+
+  /// Oldest first.
+  std::list<question> waiting_;
+  claim_list claims_;
+  std::map<attempt_key, holding> held_;
+  /// Attempts that nobody wants; true while the database is being told.
+  std::map<attempt_key, bool> giving_back_;
+  /// Cancelled attempts whose holder is not known yet.
+  std::set<attempt_key> unclaimed_cancels_;
+  std::set<caf::actor_addr> watched_;
+
+  bool draining_ = false;
+  bool reminded_ = false;
+  /// The database could not store a claim: nothing new is tried before the next tick.
+  bool holding_off_ = false;
+  std::uint64_t granted_ = 0;
+  std::uint64_t lost_races_ = 0;
+  std::uint64_t unknown_ = 0;
+};
+
+} // namespace kcx

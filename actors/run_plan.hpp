@@ -1,0 +1,39 @@
+/// From a grant to what the runner is told, and from what the runner reports back to what is stored. Pure functions.
+#pragma once
+
+#include "actors/runner/protocol.hpp"
+#include "storage/job_store.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace kcx {
+
+/// What a node's runs have in common.
+struct run_settings {
+  /// Logs and workspaces lie below it. Absolute.
+  std::filesystem::path data_dir;
+  /// Marks every process of this node's jobs; see job_store::node_id().
+  std::string node_id;
+  /// From TERM to KILL when the node stops, unless the job's own grace is shorter.
+  std::chrono::milliseconds stop_grace{2'000};
+};
+
+/// How the runner runs this attempt. A job of one command becomes one step.
+[[nodiscard]] start_command plan_run(const job_grant& grant, const run_settings& settings);
+
+/// Whether the job of the attempt has steps of its own to show; the one step of a plain command is none.
+[[nodiscard]] bool shows_steps(const job_spec& spec) noexcept;
+
+/// How to end this attempt for `cause`.
+[[nodiscard]] cancel_command plan_cancel(const job_grant& grant, cancel_cause cause, const run_settings& settings);
+
+/// The step as it is now, given when it began, if that was told before.
+[[nodiscard]] step_record to_record(const step_event& event, std::optional<timestamp> began);
+
+/// What is stored about the end of an attempt.
+[[nodiscard]] attempt_result to_result(const finished_event& event, const job_spec& spec);
+
+} // namespace kcx

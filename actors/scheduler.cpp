@@ -1,0 +1,107 @@
+#include "actors/scheduler.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace kcx {
+
+namespace {
+
+/// Between two rounds when more is due than one round promotes.
+constexpr std::chrono::milliseconds shortest_sleep{10};
+
+} // namespace
+
+scheduler::scheduler(caf::actor_config& cfg, database_actor database, scheduler_options options)
+  : actor_base{cfg, "scheduler"}, database_{std::move(database)}, options_{std::move(options)} {}
+
+scheduler::behavior_type scheduler::make_behavior() {
+  promote();
+  delayed_send(this, options_.checkpoint_interval, checkpoint_atom_v);
+  return {
+    [this](tick_atom) { tick(); },
+    [this](checkpoint_atom) { checkpoint(); },
+    [this](rewire_atom, const database_actor& database) {
+      database_ = database;
+      promote();
+    },
+    [this](changed_atom, const job_changes& changes) { hear(changes); },
+    [this](status_atom) { return status(); },
+    [this](fault_atom, const std::string& text) { fault(text); },
+  };
+}
+
+void scheduler::hear(const job_changes& changes) {
+  // When it is due stands in the database only: ask.
+  if (std::ranges::any_of(*changes, [](const auto& each) { return each.state == job_state::scheduled; }))
+    promote();
+}
+
+void scheduler::promote() {
+  if (asking_) {
+    ask_again_ = true;
+    return;
+  }
+  asking_ = true;
+  ask_again_ = false;
+  request(database_, options_.request_timeout, promote_atom_v)
+    .then([this](const expected<std::optional<timestamp>>& answer) { promoted(answer); },
+          [this](const caf::error& why) {
+            promoted(error{ec::timeout, caf::to_string(why), {}});
+          });
+}
+
+void scheduler::promoted(const expected<std::optional<timestamp>>& answer) {
+  asking_ = false;
+  ++promotions_;
+  if (!answer) {
+    spdlog::warn("scheduler: cannot promote what is due: {}", answer.error().message);
+    wake_in(options_.watch_interval);
+    return;
+  }
+  next_due_ = *answer;
+  if (ask_again_)
+    promote();
+  else if (next_due_)
+    wake_in(std::clamp(*next_due_ - options_.clock(), shortest_sleep, options_.watch_interval));
+  else
+    wake_in(options_.idle_interval);
+}
+
+void scheduler::wake_in(std::chrono::milliseconds span) {
+  wake_at_ = clock().now() + span;
+  delayed_send(this, span, tick_atom_v);
+}
+
+void scheduler::tick() {
+  // A tick ahead of its time belongs to an earlier plan; another one is on its way.
+  if (clock().now() < wake_at_)
+    return;
+  wake_at_ = caf::actor_clock::time_point::max();
+  promote();
+}
+
+void scheduler::checkpoint() {
+  const auto again = [this] { delayed_send(this, options_.checkpoint_interval, checkpoint_atom_v); };
+  request(database_, options_.request_timeout, checkpoint_atom_v)
+    .then(
+      [this, again](const expected<std::int64_t>& answer) {
+        if (answer)
+          wal_bytes_ = *answer;
+        else
+          spdlog::warn("scheduler: the write-ahead log was not copied: {}", answer.error().message);
+        again();
+      },
+      [again](const caf::error& why) {
+        spdlog::warn("scheduler: the write-ahead log was not copied: {}", caf::to_string(why));
+        again();
+      });
+}
+
+actor_status scheduler::status() const {
+  return {{"next_due", next_due_ ? actor_status(to_rfc3339(*next_due_)) : actor_status{}},
+          {"promotions", promotions_},
+          {"wal_bytes", wal_bytes_}};
+}
+
+} // namespace kcx

@@ -1,0 +1,54 @@
+/// The SCHEDULER: everything that happens at a time. See scheduler_actor in interfaces.hpp.
+///
+/// It keeps nothing: what is due stands in the database. A lost wake-up costs at most the longest interval.
+#pragma once
+
+#include "actors/actor_base.hpp"
+#include "actors/interfaces.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace kcx {
+
+struct scheduler_options {
+  /// Tells the time; tests pass their own.
+  std::function<timestamp()> clock = wall_clock_now;
+  /// While a job waits for its time: the longest sleep, since the wall clock may be set meanwhile.
+  std::chrono::milliseconds watch_interval{1'000};
+  /// While none does: a safety net only.
+  std::chrono::milliseconds idle_interval{10'000};
+  /// Between two checkpoints of the write-ahead log; the database makes more of its own under load.
+  std::chrono::milliseconds checkpoint_interval{30'000};
+  std::chrono::milliseconds request_timeout{10'000};
+};
+
+class scheduler : public actor_base<scheduler_actor> {
+public:
+  scheduler(caf::actor_config& cfg, database_actor database, scheduler_options options = {});
+
+  behavior_type make_behavior() override;
+
+private:
+  void hear(const job_changes& changes);
+  void promote();
+  void promoted(const expected<std::optional<timestamp>>& answer);
+  /// Makes sure that tick() runs once this time has passed.
+  void wake_in(std::chrono::milliseconds span);
+  void tick();
+  void checkpoint();
+  actor_status status() const;
+
+  database_actor database_;
+  scheduler_options options_;
+  bool asking_ = false;
+  /// Something changed while the question was open.
+  bool ask_again_ = false;
+  caf::actor_clock::time_point wake_at_ = caf::actor_clock::time_point::max();
+  std::optional<timestamp> next_due_;
+  std::int64_t wal_bytes_ = 0;
+  std::uint64_t promotions_ = 0;
+};
+
+} // namespace kcx

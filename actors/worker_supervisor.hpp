@@ -1,0 +1,143 @@
+/// The WORKER SUPERVISOR: one slot is a runner process and the worker that uses it. See worker_supervisor_actor in
+/// interfaces.hpp.
+///
+/// Whatever dies, the order is the same: first the job's process tree is empty, then the database ends what the worker
+/// held, then the slot goes on. So a job marked as crashed has no process left, and none runs twice. The database's
+/// fencing settles who came first where a crash and a completion meet.
+///
+///     launching ─ ready ─► working ─ worker down, job running ─► ending_job ─ finished ─► abandoning ─► working
+///                             └ runner ended (or never came up) ─► sweeping ─ swept ─► abandoning ─► launching
+#pragma once
+
+#include "actors/actor_base.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/runner/runner_host.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kcx {
+
+/// What a new worker is given.
+struct worker_place {
+  std::string name;
+  std::int32_t runner_pid = 0;
+  runner_sender runner;
+  dispatcher_actor dispatcher;
+  log_hub_actor log_hub;
+  /// The worker ends with it.
+  caf::actor_addr supervisor;
+};
+
+struct worker_supervisor_options {
+  /// Workers are called `<name>/<slot>`, from 1; the same over restarts.
+  std::string name = "node";
+  std::uint32_t slots = 1;
+  std::shared_ptr<runner_host> runners;
+  /// Spawns a worker as a child of `parent`.
+  std::function<worker_actor(caf::local_actor& parent, worker_place place)> make_worker;
+
+  /// More than `restart_limit` restarts of one slot within `restart_window` end the supervisor, and the node.
+  std::size_t restart_limit = 5;
+  std::chrono::milliseconds restart_window{60'000};
+  /// How long a runner may take to come up, to end a job's tree by KILL, or to quit; then it is killed itself.
+  std::chrono::milliseconds runner_timeout{10'000};
+  /// How long the database may take to end what a worker held before it is asked again.
+  std::chrono::milliseconds store_timeout{30'000};
+  /// Pause before something is tried or looked at again.
+  std::chrono::milliseconds retry_delay{250};
+  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
+};
+
+/// Gives up (see give_up()) with a text if a slot cannot be kept alive. When it ends, so do all workers
+/// and runners; a new one begins with ending what is left of theirs.
+class worker_supervisor : public actor_base<worker_supervisor_actor> {
+public:
+  worker_supervisor(caf::actor_config& cfg, worker_supervisor_options options, database_actor database,
+                    dispatcher_actor dispatcher, log_hub_actor log_hub);
+
+  behavior_type make_behavior() override;
+
+private:
+  enum class phase : std::uint8_t { sweeping, abandoning, launching, working, ending_job, closing, closed };
+
+  /// A runner and what it runs. Shared with the worker, which sends commands from another thread.
+  class line {
+  public:
+    void open(std::shared_ptr<runner_link> link);
+    outcome send(const runner_command& command);
+    void kill() noexcept;
+    void finished(attempt_key key);
+    [[nodiscard]] std::optional<attempt_key> running() const;
+
+  private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<runner_link> link_;
+    std::optional<attempt_key> running_;
+  };
+
+  struct slot {
+    std::uint32_t number = 0;
+    std::string name;
+    phase now = phase::sweeping;
+    /// Counts runners: what an earlier one says is stale.
+    std::uint64_t life = 0;
+    /// Set while a runner lives.
+    std::shared_ptr<line> runner;
+    std::int32_t pid = 0;
+    worker_actor worker;
+    bool swept = false;
+    bool abandon_asked = false;
+    std::uint64_t abandon_number = 0;
+    std::chrono::steady_clock::time_point deadline{};
+    std::deque<std::chrono::steady_clock::time_point> restarts;
+  };
+
+  // -- what happens --------------------------------------------------------------------------------------------------
+  void heard(slot& where, const runner_event& event);
+  void exited(slot& where);
+  void swept(std::uint32_t number, std::uint64_t life);
+  void worker_down(const caf::down_msg& down);
+  caf::typed_response_promise<outcome> stop(stop_mode mode);
+  void stop_slot(slot& where);
+  void tick();
+
+  // -- what is done --------------------------------------------------------------------------------------------------
+  void start_runner(slot& where);
+  void spawn_worker(slot& where);
+  void end_job(slot& where);
+  void tell(slot& where, const runner_command& command);
+  void abandon_when_empty(slot& where);
+  void abandon(slot& where);
+  void abandoned(slot& where, std::uint64_t number, const outcome& answer);
+  void close(slot& where);
+  void closed(slot& where);
+  /// Notes a restart; false if it was one too many, and then the supervisor ends.
+  bool allow_restart(slot& where, const std::string& why);
+  void remind();
+
+  [[nodiscard]] slot* find(std::uint32_t number, std::uint64_t life);
+  void to_workers(const std::function<void(const worker_actor&)>& what);
+  std::vector<worker_info> list() const;
+  actor_status status() const;
+  void on_stop() noexcept override;
+
+  worker_supervisor_options options_;
+  database_actor database_;
+  dispatcher_actor dispatcher_;
+  log_hub_actor log_hub_;
+  std::vector<slot> slots_;
+  std::optional<stop_mode> stopping_;
+  std::vector<caf::typed_response_promise<outcome>> stop_promises_;
+  bool reminded_ = false;
+  std::uint64_t restarts_ = 0;
+};
+
+} // namespace kcx

@@ -1,0 +1,328 @@
+#define CAF_SUITE ready_index
+#include "actors/ready_index.hpp"
+
+#include "caf/test/unit_test.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace kcx;
+
+namespace {
+
+ready_job job(std::int64_t id, std::int64_t key, std::string project = "p", std::vector<std::string> labels = {}) {
+  return {{id}, key, 1, std::move(project), "default", std::move(labels)};
+}
+
+std::int64_t take_id(ready_index& index, const std::vector<std::string>& labels = {}) {
+  const auto taken = index.take(labels);
+  return taken ? taken->id.value : 0;
+}
+
+/// The rule of the header in its plainest form: one list, searched from end to end.
+class naive_index {
+public:
+  void add(const ready_job& added) {
+    if (std::ranges::any_of(jobs_, [&](const auto& each) { return each.id == added.id; }))
+      return;
+    auto& owner = projects_[added.project];
+    if (std::ranges::none_of(jobs_, [&](const auto& each) { return each.project == added.project; }))
+      owner.tag = std::max(owner.tag, now_);
+    jobs_.push_back(added);
+  }
+
+  bool remove(job_id id) {
+    return std::erase_if(jobs_, [id](const auto& each) { return each.id == id; }) != 0;
+  }
+
+  std::int64_t take(const std::vector<std::string>& labels) {
+    auto best = jobs_.end();
+    for (auto each = jobs_.begin(); each != jobs_.end(); ++each) {
+      const bool fits = std::ranges::all_of(
+        each->labels, [&](const auto& label) { return std::ranges::find(labels, label) != labels.end(); });
+      if (fits && (best == jobs_.end() || rank(*each) < rank(*best)))
+        best = each;
+    }
+    if (best == jobs_.end())
+      return 0;
+    const auto id = best->id.value;
+    auto& owner = projects_[best->project];
+    owner.held += best->weight;
+    now_ = std::max(now_, owner.tag);
+    owner.tag = now_ + best->weight;
+    jobs_.erase(best);
+    return id;
+  }
+
+  void release(const std::string& name, std::int32_t weight) {
+    auto& owner = projects_[name];
+    owner.held -= weight;
+    owner.tag = std::max(owner.tag, now_);
+  }
+
+private:
+  struct share {
+    std::int64_t held = 0;
+    std::int64_t tag = 0;
+  };
+
+  std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t> rank(const ready_job& each) {
+    const auto& owner = projects_[each.project];
+    return {owner.held, owner.tag, each.order_key, each.id.value};
+  }
+
+  std::vector<ready_job> jobs_;
+  std::map<std::string, share> projects_;
+  std::int64_t now_ = 0;
+};
+
+/// A different one each time; KCX_TEST_SEED repeats a run.
+std::mt19937 random_source() {
+  const char* given = std::getenv("KCX_TEST_SEED");
+  const auto seed = given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
+  CAF_MESSAGE("KCX_TEST_SEED=" << seed);
+  return std::mt19937{seed};
+}
+
+} // namespace
+
+CAF_TEST(jobs of one project come by order key and then by id) {
+  ready_index index;
+  for (const auto& each : {job(3, 20), job(1, 30), job(4, 10), job(2, 20)})
+    index.add(each);
+  CAF_CHECK_EQUAL(take_id(index), 4);
+  CAF_CHECK_EQUAL(take_id(index), 2);
+  CAF_CHECK_EQUAL(take_id(index), 3);
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 0);
+}
+
+CAF_TEST(a job added twice is handed out once) {
+  ready_index index;
+  index.add(job(1, 1));
+  index.add(job(1, 1));
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 0);
+}
+
+CAF_TEST(a removed job is not handed out) {
+  ready_index index;
+  index.add(job(1, 1));
+  CAF_CHECK(index.remove({1}));
+  CAF_CHECK(!index.remove({1}));
+  CAF_CHECK_EQUAL(take_id(index), 0);
+}
+
+CAF_TEST(a worker gets only jobs whose labels it has all of) {
+  ready_index index;
+  index.add(job(1, 1, "p", {"gpu", "linux"}));
+  index.add(job(2, 2, "p", {"linux"}));
+  index.add(job(3, 3, "p"));
+  CAF_CHECK_EQUAL(take_id(index), 3);
+  CAF_CHECK_EQUAL(take_id(index, {"gpu"}), 0);
+  CAF_CHECK_EQUAL(take_id(index, {"linux"}), 2);
+  CAF_CHECK_EQUAL(take_id(index, {"gpu", "linux", "x86"}), 1);
+}
+
+CAF_TEST(a job comes back with all that it was added with) {
+  ready_index index;
+  ready_job added{{7}, 70, 3, "project", "nightly", {"b", "a", "b"}};
+  index.add(added);
+  const auto taken = index.take({"a", "b"});
+  CAF_REQUIRE(taken.has_value());
+  CAF_CHECK_EQUAL(taken->order_key, 70);
+  CAF_CHECK_EQUAL(taken->weight, 3);
+  CAF_CHECK_EQUAL(taken->project, "project");
+  CAF_CHECK_EQUAL(taken->queue, "nightly");
+  CAF_CHECK(taken->labels == std::vector<std::string>({"a", "b"}));
+}
+
+CAF_TEST(a project with a thousand jobs delays the first job of another by no more than one free slot) {
+  for (const std::int32_t slots : {1, 2, 4}) {
+    ready_index index;
+    for (std::int64_t id = 1; id <= 1'000; ++id)
+      index.add(job(id, id, "many"));
+    // All slots are busy with the first project, then one after the other comes free.
+    for (std::int32_t i = 0; i < slots; ++i)
+      CAF_REQUIRE(take_id(index) != 0);
+    index.add(job(2'000, 2'000, "one"));
+    std::int32_t free_slots = 0;
+    for (;;) {
+      index.release("many", 1);
+      ++free_slots;
+      if (take_id(index) == 2'000)
+        break;
+    }
+    CAF_CHECK_EQUAL(free_slots, 1);
+  }
+}
+
+CAF_TEST(with one slot two projects take turns) {
+  ready_index index;
+  for (std::int64_t id = 1; id <= 20; ++id)
+    index.add(job(id, id, id <= 10 ? "a" : "b"));
+  std::string order;
+  for (int i = 0; i < 20; ++i) {
+    const auto taken = index.take({});
+    CAF_REQUIRE(taken.has_value());
+    order += taken->project;
+    index.release(taken->project, taken->weight);
+  }
+  CAF_CHECK_EQUAL(order, "abababababababababab");
+}
+
+CAF_TEST(a project is not paid back for the time it had nothing to do) {
+  ready_index index;
+  for (std::int64_t id = 1; id <= 100; ++id)
+    index.add(job(id, id, "busy"));
+  for (int i = 0; i < 50; ++i) {
+    CAF_REQUIRE(take_id(index) != 0);
+    index.release("busy", 1);
+  }
+  for (std::int64_t id = 201; id <= 210; ++id)
+    index.add(job(id, id, "late"));
+  std::string order;
+  for (int i = 0; i < 6; ++i) {
+    const auto taken = index.take({});
+    CAF_REQUIRE(taken.has_value());
+    order += taken->project == "late" ? 'l' : 'b';
+    index.release(taken->project, taken->weight);
+  }
+  CAF_CHECK_EQUAL(order, "lblblb");
+}
+
+CAF_TEST(what a project holds elsewhere counts) {
+  ready_index index;
+  index.hold("a", 2);
+  index.add(job(1, 1, "a"));
+  index.add(job(2, 2, "b"));
+  CAF_CHECK_EQUAL(take_id(index), 2);
+}
+
+CAF_TEST(a snapshot replaces the jobs but not what projects hold) {
+  ready_index index;
+  index.add(job(1, 1, "a"));
+  CAF_REQUIRE_EQUAL(take_id(index), 1);
+  index.add(job(9, 0, "a"));
+  const std::vector<ready_job> jobs{job(2, 2, "a"), job(3, 3, "b")};
+  index.reset(jobs, false);
+  CAF_CHECK_EQUAL(index.size(), 2u);
+  CAF_CHECK(!index.truncated());
+  CAF_CHECK_EQUAL(take_id(index), 3);
+  CAF_CHECK_EQUAL(take_id(index), 2);
+}
+
+CAF_TEST(a full window drops the last job of the project with the most) {
+  ready_index index{4};
+  for (std::int64_t id = 1; id <= 4; ++id)
+    index.add(job(id, id, "many"));
+  CAF_CHECK(!index.truncated());
+  index.add(job(10, 10, "one"));
+  CAF_CHECK_EQUAL(index.size(), 4u);
+  CAF_CHECK(index.contains({10}));
+  CAF_CHECK(!index.contains({4}));
+  CAF_REQUIRE(index.truncated());
+  // The next refill begins with the job that was dropped.
+  CAF_CHECK(index.resume_point() < (ready_position{4, {4}}));
+  CAF_CHECK((ready_position{3, {3}}) <= index.resume_point());
+}
+
+CAF_TEST(a window that drains asks for a refill and goes on from there) {
+  ready_index index{4};
+  const std::vector<ready_job> first{job(1, 1), job(2, 2), job(3, 3), job(4, 4)};
+  index.reset(first, true);
+  CAF_CHECK(index.truncated());
+  CAF_CHECK(!index.needs_refill());
+  for (std::int64_t id = 1; id <= 3; ++id)
+    CAF_CHECK_EQUAL(take_id(index), id);
+  CAF_REQUIRE(index.needs_refill());
+  CAF_CHECK(index.resume_point() == (ready_position{4, {4}}));
+  const std::vector<ready_job> second{job(5, 5)};
+  index.refill(second, false);
+  CAF_CHECK(!index.truncated());
+  CAF_CHECK_EQUAL(take_id(index), 4);
+  CAF_CHECK_EQUAL(take_id(index), 5);
+}
+
+CAF_TEST(any history of operations hands out what a plain list would) {
+  auto random = random_source();
+  const auto pick = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
+  const std::vector<std::vector<std::string>> label_sets{{}, {"a"}, {"b"}, {"a", "b"}, {"a", "b", "c"}};
+  for (int history = 0; history < 200; ++history) {
+    ready_index index;
+    naive_index model;
+    std::vector<std::pair<std::string, std::int32_t>> held;
+    std::int64_t last_id = 0;
+    for (int i = 0; i < 200; ++i) {
+      const auto labels = label_sets[static_cast<std::size_t>(pick(5))];
+      const auto what = pick(10);
+      if (what < 4) {
+        auto added = job(++last_id, pick(20), "p" + std::to_string(pick(4)), labels);
+        added.weight = 1 + pick(3);
+        index.add(added);
+        model.add(added);
+      } else if (what < 7) {
+        const auto taken = index.take(labels);
+        CAF_REQUIRE_EQUAL(taken ? taken->id.value : 0, model.take(labels));
+        if (taken)
+          held.emplace_back(taken->project, taken->weight);
+      } else if (what < 9 && !held.empty()) {
+        const auto [project, weight] = held.back();
+        held.pop_back();
+        index.release(project, weight);
+        model.release(project, weight);
+      } else {
+        const job_id gone{1 + pick(static_cast<int>(last_id) + 1)};
+        CAF_REQUIRE_EQUAL(index.remove(gone), model.remove(gone));
+      }
+    }
+  }
+}
+
+CAF_TEST(with a small window and refills every job is handed out exactly once) {
+  auto random = random_source();
+  for (int history = 0; history < 100; ++history) {
+    std::map<ready_position, ready_job> database;
+    ready_index index{8};
+    std::int64_t last_id = 0;
+    std::vector<std::int64_t> taken;
+    const auto add = [&] {
+      const auto added = job(++last_id, static_cast<std::int64_t>(random() % 50), "p" + std::to_string(random() % 3));
+      database.emplace(ready_position{added.order_key, added.id}, added);
+      return added;
+    };
+    for (int i = 0; i < 30; ++i)
+      add();
+    const auto behind = [&](std::optional<ready_position> from, std::size_t limit) {
+      std::vector<ready_job> jobs;
+      for (const auto& [at, each] : database)
+        if ((!from || *from < at) && jobs.size() < limit)
+          jobs.push_back(each);
+      return jobs;
+    };
+    const auto all = behind(std::nullopt, 100);
+    const auto first = behind(std::nullopt, 6);
+    index.reset(first, first.size() < all.size());
+    while (!database.empty()) {
+      if (random() % 3 == 0 && last_id < 60)
+        index.add(add());
+      if (index.needs_refill()) {
+        const auto more = behind(index.resume_point(), index.refill_limit());
+        index.refill(more, more.size() == index.refill_limit());
+      }
+      CAF_REQUIRE(index.size() <= 8);
+      if (const auto next = index.take({})) {
+        CAF_REQUIRE_EQUAL(database.erase(ready_position{next->order_key, next->id}), 1u);
+        taken.push_back(next->id.value);
+        index.release(next->project, next->weight);
+      } else {
+        CAF_REQUIRE(index.needs_refill());
+      }
+    }
+    CAF_CHECK_EQUAL(taken.size(), static_cast<std::size_t>(last_id));
+  }
+}
