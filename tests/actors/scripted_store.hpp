@@ -3,6 +3,7 @@
 
 #include "storage/job_store.hpp"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,6 +87,30 @@ public:
   expected<std::vector<ready_job>> ready_jobs(std::int64_t, job_id, std::size_t) override {
     script_.calls.emplace_back("ready_jobs");
     return std::vector<ready_job>{};
+  }
+  expected<job_record> retry(job_id, const std::map<std::string, std::string>&, timestamp) override {
+    if (auto failure = begin("retry"))
+      return *failure;
+    job_record job;
+    job.id = {++script_.last_id};
+    return job;
+  }
+  outcome discard_dead_letter(job_id) override { return simple("discard_dead_letter"); }
+  outcome pause_queue(const std::string&, const std::string&, timestamp) override { return simple("pause_queue"); }
+  outcome resume_queue(const std::string&) override { return simple("resume_queue"); }
+  expected<std::vector<std::string>> paused_queues() override {
+    script_.calls.emplace_back("paused_queues");
+    return std::vector<std::string>{};
+  }
+  expected<removed_job> remove(job_id id) override {
+    if (auto failure = begin("remove"))
+      return *failure;
+    return removed_job{id, 1};
+  }
+  expected<std::vector<removed_job>> remove_expired(const retention_policy&, timestamp, std::size_t) override {
+    if (auto failure = begin("remove_expired"))
+      return *failure;
+    return std::vector<removed_job>{};
   }
   expected<std::int64_t> checkpoint() override {
     script_.calls.emplace_back("checkpoint");
