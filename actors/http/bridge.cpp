@@ -68,6 +68,8 @@ void http_bridge::on_stop() noexcept {
   followers_.clear();
   waiters_.clear(); // Dropped without an answer, which is one.
   by_job_.clear();
+  // The root knows this actor as this one knows the root: a ring of handles would keep their threads for ever.
+  peers_ = {};
 }
 
 // -- requests ---------------------------------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ public:
   behavior_type make_behavior() override;
 
 private:
-  /// Ends what waits: whoever holds the dead actor's handle must not keep clients waiting.
+  /// Ends what waits and lets go of the others: whoever holds the dead actor's handle must keep neither clients nor
+  /// actors.
   void on_stop() noexcept override;
 
   /// One request being answered. Copies share the exchange.

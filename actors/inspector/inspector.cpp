@@ -25,6 +25,11 @@ inspector::behavior_type inspector::make_behavior() {
   };
 }
 
+void inspector::on_stop() noexcept {
+  watched_.clear();
+  readers_.clear();
+}
+
 // -- requests ---------------------------------------------------------------------------------------------------------
 
 void inspector::handle(const http_exchange_ptr& exchange) {

@@ -40,6 +40,9 @@ public:
   behavior_type make_behavior() override;
 
 private:
+  /// Lets go of the others: they may know this actor, and a ring of handles would keep their threads for ever.
+  void on_stop() noexcept override;
+
   /// What one answer is made of, gathered from several actors; shared by the requests under way.
   struct gathering {
     std::map<std::uint64_t, nlohmann::json> status_of;

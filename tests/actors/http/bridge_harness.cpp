@@ -393,6 +393,10 @@ void bridge_harness::replace_log_hub() {
   impl_->settle();
 }
 
+std::size_t bridge_harness::holders_of_root() const {
+  return caf::actor_cast<caf::actor_control_block*>(impl_->root)->strong_refs;
+}
+
 std::int64_t bridge_harness::status(const std::string& key) {
   caf::scoped_actor self{impl_->system};
   std::int64_t result = -1;

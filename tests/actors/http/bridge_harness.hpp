@@ -126,6 +126,8 @@ public:
   void replace_database();
   /// A new log hub likewise.
   void replace_log_hub();
+  /// How many hold the root supervisor, the test included.
+  [[nodiscard]] std::size_t holders_of_root() const;
   /// A number of the bridge's own status.
   [[nodiscard]] std::int64_t status(const std::string& key);
 

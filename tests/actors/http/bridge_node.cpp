@@ -74,6 +74,13 @@ CAF_TEST(a draining node takes no job but answers questions) {
   CAF_CHECK_EQUAL(bridge.ask("GET", "/healthz")->status(), 200u);
 }
 
+CAF_TEST(a bridge that ended holds no other actor) {
+  bridge_harness bridge;
+  const auto before = bridge.holders_of_root();
+  bridge.crash();
+  CAF_CHECK_EQUAL(bridge.holders_of_root(), before - 1);
+}
+
 CAF_TEST(workers are listed with what they do) {
   bridge_harness bridge;
   const auto items = bridge.ask("GET", "/v1/workers")->json()["items"];

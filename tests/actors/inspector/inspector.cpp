@@ -77,6 +77,13 @@ CAF_TEST(a replaced actor counts as a restart) {
   CAF_CHECK_EQUAL(entry(after, inspector.inspector_id())["restarts"].get<int>(), 1);
 }
 
+CAF_TEST(an inspector that ended holds no other actor) {
+  inspector_harness inspector;
+  const auto before = inspector.holders_of_database();
+  inspector.crash_and_replace();
+  CAF_CHECK_EQUAL(inspector.holders_of_database(), before);
+}
+
 CAF_TEST(metrics come from actors and queue and database) {
   inspector_harness inspector;
   inspector.stats.jobs_by_state[job_state::queued] = 5;

@@ -71,6 +71,7 @@ struct inspector_harness::impl {
   status_actor database;
   reader_actor reader;
   inspector_actor inspector;
+  std::vector<inspector_actor> former;
 
   void settle() {
     while (scheduler.try_run_once()) {
@@ -129,10 +130,17 @@ std::uint64_t inspector_harness::database_id() const {
   return impl_->database.id();
 }
 
+std::size_t inspector_harness::holders_of_database() const {
+  return caf::actor_cast<caf::actor_control_block*>(impl_->database)->strong_refs;
+}
+
 void inspector_harness::crash_and_replace() {
+  // It stays allocated as long as somebody has its handle.
+  const auto former = impl_->inspector;
   caf::anon_send(impl_->inspector, fault_atom_v, std::string{"for the test"});
   impl_->settle();
   impl_->start_inspector();
+  impl_->former.push_back(former);
 }
 
 } // namespace kcx::test

@@ -30,6 +30,8 @@ public:
   /// Id of the inspector and of the fake database.
   [[nodiscard]] std::uint64_t inspector_id() const;
   [[nodiscard]] std::uint64_t database_id() const;
+  /// How many hold the fake database, the test included.
+  [[nodiscard]] std::size_t holders_of_database() const;
   /// The inspector dies of a handler that throws, and another takes its place.
   void crash_and_replace();
 
