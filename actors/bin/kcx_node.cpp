@@ -1,0 +1,121 @@
+/// kcx-node: the queue, its workers and its HTTP ports in one process. See `kcx-node --help` and config/node.ini.
+///
+/// Exit codes: 0 after a stop that was asked for, 2 for wrong settings, 1 if the node could not start, 70 if it ended
+/// because a part of it could not be kept alive.
+#include "actors/node.hpp"
+#include "config/logging.hpp"
+#include "config/settings.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <malloc.h>
+#include <optional>
+#include <pthread.h>
+#include <sys/resource.h>
+
+namespace {
+
+using namespace std::chrono;
+
+/// SIGUSR1 is how the node's own end reaches the main thread, which waits for signals only.
+sigset_t awaited_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int each : {SIGTERM, SIGINT, SIGHUP, SIGUSR1})
+    sigaddset(&set, each);
+  return set;
+}
+
+/// Waits for a signal of the set, at most until `deadline`; 0 if that comes first.
+int await_signal(const sigset_t& set, std::optional<steady_clock::time_point> deadline) {
+  for (;;) {
+    if (!deadline) {
+      if (const int signal = sigwaitinfo(&set, nullptr); signal > 0)
+        return signal;
+      continue;
+    }
+    const auto left = duration_cast<nanoseconds>(*deadline - steady_clock::now());
+    if (left <= nanoseconds::zero())
+      return 0;
+    const timespec span{static_cast<time_t>(left.count() / 1'000'000'000),
+                        static_cast<long>(left.count() % 1'000'000'000)};
+    if (const int signal = sigtimedwait(&set, nullptr, &span); signal > 0)
+      return signal;
+  }
+}
+
+/// The first SIGTERM or SIGINT drains with a deadline, the second ends the drain. Returns when the node has ended.
+void serve(kcx::node& node, const sigset_t& set, milliseconds drain_timeout) {
+  std::optional<steady_clock::time_point> deadline;
+  bool draining = false;
+  for (;;) {
+    const int signal = await_signal(set, deadline);
+    if (signal == SIGUSR1)
+      return;
+    if (signal == SIGHUP) {
+      spdlog::info("SIGHUP: no setting can change while the node runs; ignored");
+    } else if (!draining && signal != 0) {
+      draining = true;
+      deadline = steady_clock::now() + drain_timeout;
+      spdlog::info("stopping: running jobs have {} s to end; a second signal ends them now",
+                   duration_cast<seconds>(drain_timeout).count());
+      node.stop(true);
+    } else {
+      spdlog::info("stopping now: {}", signal == 0 ? "the drain timeout is over" : "a second signal came");
+      deadline.reset();
+      node.stop(false);
+    }
+  }
+}
+
+void prepare_process() {
+  // Giving freed memory back to the kernel at once costs more than SQLite's work itself.
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  // Connections and runners are descriptors: take what the system allows.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  auto settings = kcx::parse_settings(argc, argv);
+  if (!settings) {
+    std::fprintf(stderr, "kcx-node: %s\n", settings.error().message.c_str());
+    return 2;
+  }
+  if (!settings->answer.empty()) {
+    std::fputs(settings->answer.c_str(), stdout);
+    return 0;
+  }
+  kcx::set_up_logging(settings->log);
+  prepare_process();
+  // Before any thread exists, so that every thread inherits it and signals reach only the loop in serve().
+  const auto set = awaited_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  const auto main_thread = pthread_self();
+
+  const auto drain_timeout = settings->drain_timeout;
+  auto node = kcx::node::start(*std::move(settings), [main_thread] { pthread_kill(main_thread, SIGUSR1); });
+  if (!node) {
+    std::fprintf(stderr, "kcx-node: %s\n", node.error().message.c_str());
+    return 1;
+  }
+  std::printf("kcx-node " KCX_VERSION " is ready\n  API        %s\n  inspection %s\n", (*node)->http_url().c_str(),
+              (*node)->inspect_url().c_str());
+  std::fflush(stdout);
+  serve(**node, set, drain_timeout);
+  if (const auto failure = (*node)->failure(); !failure.empty()) {
+    std::fprintf(stderr, "kcx-node: ended: %s\n", failure.c_str());
+    return 70;
+  }
+  return 0;
+}

@@ -1,0 +1,235 @@
+#include "actors/node.hpp"
+
+#include "actors/http/server.hpp"
+#include "actors/node_children.hpp"
+#include "actors/runner/job_environment.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/send.hpp>
+#include <spdlog/spdlog.h>
+
+#include <future>
+#include <mutex>
+#include <utility>
+
+namespace kcx {
+
+namespace {
+
+/// How many held attempts of a dead node are ended per transaction.
+constexpr std::size_t recovery_round = 1'000;
+
+/// How long a stopping listener waits for requests in flight.
+constexpr std::chrono::milliseconds listener_grace{3'000};
+
+/// How long runners that are still there at the very end may take to end their jobs.
+constexpr std::chrono::milliseconds runner_patience{5'000};
+
+struct actor_config : caf::actor_system_config {
+  explicit actor_config(const settings& options) {
+    add_message_types<caf::id_block::kcx_messages>();
+    add_message_types<caf::id_block::kcx_handles>();
+    config_file_path = "";
+    // One shared queue: half the latency of work stealing here, and no thread that spins when idle.
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", static_cast<std::size_t>(options.scheduler_threads));
+    // A busy actor lets others have its thread now and then.
+    set("scheduler.max-throughput", std::size_t{50});
+  }
+};
+
+/// Ends the processes a dead node left behind, then marks its jobs: in this order, so that a job that is queued again
+/// never runs beside its former self.
+outcome recover(job_store& store, const data_directory& data) {
+  const auto swept = process_io::sweep_marked(node_marker(store.node_id()));
+  if (!swept)
+    return swept.error();
+  if (*swept > 0)
+    spdlog::warn("ended {} processes that an earlier node left behind", *swept);
+  std::size_t count = 0;
+  for (;;) {
+    const auto ended = store.end_held(std::nullopt, attempt_outcome::node_restarted, wall_clock_now(), recovery_round,
+                                      find_log(data.path()));
+    if (!ended)
+      return ended.error();
+    if (auto committed = store.commit(); !committed)
+      return committed;
+    if (ended->empty())
+      break;
+    count += ended->size();
+  }
+  if (count > 0)
+    spdlog::warn("{} jobs were running when an earlier node died; each went on by its own on_interrupt", count);
+  return kcx::done{};
+}
+
+template <class Handle>
+expected<std::unique_ptr<http::server>> listen_for(const endpoint& where, const char* what, std::size_t body_bytes,
+                                                   std::shared_ptr<http::gate<Handle>> gate) {
+  http::server_options options;
+  options.address = where.address;
+  options.port = where.port;
+  options.limits.body_bytes = body_bytes;
+  options.warn = [what](std::string_view text) { spdlog::warn("{}: {}", what, text); };
+  return http::server::start(std::move(options), [gate](http::request ask, http::responder way_back) {
+    gate->handle(std::move(ask), std::move(way_back));
+  });
+}
+
+/// The inspection port takes no documents.
+constexpr std::size_t inspection_body_bytes = 64 * 1024;
+
+} // namespace
+
+// Members are in the order of construction and go in reverse: the process thread outlives the actors, since runners end
+// with it.
+class node::impl {
+public:
+  impl(settings options, data_directory data, std::unique_ptr<job_store> store, std::function<void()> on_end)
+    : options_{std::move(options)}, data_{std::move(data)}, context_{options_,
+                                                                     data_,
+                                                                     store->node_id(),
+                                                                     processes_,
+                                                                     files_,
+                                                                     std::move(store),
+                                                                     {},
+                                                                     {},
+                                                                     wall_clock_now(),
+                                                                     std::make_shared<http::gate<http_bridge_actor>>(),
+                                                                     std::make_shared<http::gate<inspector_actor>>()},
+      on_end_{std::move(on_end)}, config_{options_}, system_{config_} {}
+
+  ~impl() {
+    context_.bridge_gate->close();
+    context_.inspector_gate->close();
+    api_.reset();
+    inspection_.reset();
+    // It has ended by now, unless the start failed half way.
+    if (root_)
+      caf::anon_send_exit(root_, caf::exit_reason::user_shutdown);
+    root_ = nullptr;
+    system_.await_all_actors_done();
+    processes_.stop(runner_patience);
+  }
+
+  outcome listen() {
+    auto api = listen_for(options_.http, "http", static_cast<std::size_t>(options_.body_limit), context_.bridge_gate);
+    if (!api)
+      return std::move(api).error();
+    api_ = *std::move(api);
+    auto inspection = listen_for(options_.inspect, "inspection", inspection_body_bytes, context_.inspector_gate);
+    if (!inspection)
+      return std::move(inspection).error();
+    inspection_ = *std::move(inspection);
+    context_.http_url = api_->url();
+    context_.inspect_url = inspection_->url();
+    return kcx::done{};
+  }
+
+  outcome start_actors() {
+    root_options options;
+    options.factories = make_factories(context_);
+    options.fault_injection = options_.fault_injection;
+    options.wired = [this](const node_actors& actors) {
+      connect(context_, actors);
+      settled();
+    };
+    options.close_listeners = [this] { close_listeners(); };
+    // Detached: opening a database blocks.
+    root_ = system_.spawn<root_supervisor, caf::detached>(std::move(options));
+    root_->attach_functor([this](const caf::error& reason) { ended(reason); });
+    settled_.get_future().wait();
+    if (auto why = failure(); !why.empty())
+      return error{ec::internal, std::move(why), {}};
+    return data_.announce({context_.http_url, context_.inspect_url});
+  }
+
+  void stop(bool drain) { caf::anon_send(root_, stop_atom_v, drain ? stop_mode::drain : stop_mode::now); }
+
+  std::string failure() const {
+    const std::lock_guard lock{mutex_};
+    return failure_;
+  }
+
+  const node_context& context() const noexcept { return context_; }
+
+private:
+  void close_listeners() {
+    data_.retract();
+    api_->stop(listener_grace);
+    inspection_->stop(listener_grace);
+  }
+
+  void ended(const caf::error& reason) {
+    {
+      const std::lock_guard lock{mutex_};
+      if (reason && reason != caf::exit_reason::user_shutdown)
+        failure_ = gave_up(reason) ? reason.context().get_as<std::string>(0) : caf::to_string(reason);
+    }
+    settled();
+    on_end_();
+  }
+
+  /// The actors run for the first time, or will not.
+  void settled() {
+    std::call_once(settled_once_, [this] { settled_.set_value(); });
+  }
+
+  settings options_;
+  data_directory data_;
+  process_io processes_;
+  http::file_threads files_;
+  node_context context_;
+  std::function<void()> on_end_;
+  mutable std::mutex mutex_;
+  std::string failure_;
+  std::once_flag settled_once_;
+  std::promise<void> settled_;
+  actor_config config_;
+  caf::actor_system system_;
+  std::unique_ptr<http::server> api_;
+  std::unique_ptr<http::server> inspection_;
+  root_supervisor_actor root_;
+};
+
+expected<std::unique_ptr<node>> node::start(settings options, std::function<void()> on_end) {
+  auto data = data_directory::open(options.data);
+  if (!data)
+    return std::move(data).error();
+  for (const auto& warning : data->warnings())
+    spdlog::warn("{}", warning);
+  auto store = open_store(options, *data);
+  if (!store)
+    return std::move(store).error();
+  if (auto recovered = recover(**store, *data); !recovered)
+    return std::move(recovered).error();
+  auto parts = std::make_unique<impl>(std::move(options), *std::move(data), *std::move(store), std::move(on_end));
+  if (auto listening = parts->listen(); !listening)
+    return std::move(listening).error();
+  if (auto started = parts->start_actors(); !started)
+    return std::move(started).error();
+  return std::unique_ptr<node>{new node{std::move(parts)}};
+}
+
+node::node(std::unique_ptr<impl> parts) : impl_{std::move(parts)} {}
+
+node::~node() = default;
+
+void node::stop(bool drain) {
+  impl_->stop(drain);
+}
+
+std::string node::failure() const {
+  return impl_->failure();
+}
+
+const std::string& node::http_url() const noexcept {
+  return impl_->context().http_url;
+}
+
+const std::string& node::inspect_url() const noexcept {
+  return impl_->context().inspect_url;
+}
+
+} // namespace kcx

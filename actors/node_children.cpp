@@ -1,0 +1,171 @@
+#include "actors/node_children.hpp"
+
+#include "actors/database.hpp"
+#include "actors/dispatcher.hpp"
+#include "actors/http/auth.hpp"
+#include "actors/http/bridge.hpp"
+#include "actors/inspector/inspector.hpp"
+#include "actors/log_hub.hpp"
+#include "actors/reader.hpp"
+#include "actors/runner/job_environment.hpp"
+#include "actors/runner/process_runner_host.hpp"
+#include "actors/scheduler.hpp"
+#include "actors/worker.hpp"
+#include "actors/worker_supervisor.hpp"
+#include "storage/log_reader.hpp"
+#include "storage/sqlite/reader.hpp"
+#include "storage/sqlite/store.hpp"
+
+#include <caf/actor_system.hpp>
+
+#include <unistd.h>
+#include <utility>
+
+namespace kcx {
+
+namespace {
+
+// -- storage side -----------------------------------------------------------------------------------------------------
+
+expected<database_actor> make_database(node_context& context, caf::local_actor& parent) {
+  auto store = std::move(context.first_store);
+  if (!store) {
+    auto opened = open_store(context.options, context.data);
+    if (!opened)
+      return std::move(opened).error();
+    store = *std::move(opened);
+  }
+  database_options options;
+  options.log_of = find_log(context.data.path());
+  // Detached: it blocks on the disk.
+  return database_actor{parent.spawn<database, caf::detached>(std::move(store), std::move(options))};
+}
+
+expected<reader_actor> make_reader(const node_context& context, caf::local_actor& parent) {
+  auto source = open_sqlite_reader(context.data.database());
+  if (!source)
+    return std::move(source).error();
+  // Detached: it blocks on the disk.
+  return reader_actor{parent.spawn<reader, caf::detached>(*std::move(source))};
+}
+
+// -- workers ----------------------------------------------------------------------------------------------------------
+
+worker_actor make_worker(const node_context& context, caf::local_actor& parent, worker_place place) {
+  worker_options options;
+  options.name = std::move(place.name);
+  options.labels = context.options.labels;
+  options.run.data_dir = context.data.path();
+  options.run.node_id = context.node_id;
+  options.run.stop_grace = context.options.stop_grace;
+  options.runner_pid = place.runner_pid;
+  return parent.spawn<worker>(std::move(options), std::move(place.runner), std::move(place.dispatcher),
+                              std::move(place.log_hub), place.supervisor);
+}
+
+worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local_actor& parent,
+                                               const node_actors& others) {
+  runner_options runner;
+  runner.path = context.options.runner.string();
+  runner.env = runner_environment(context.node_id);
+  runner.orphan_grace = context.options.stop_grace;
+
+  worker_supervisor_options options;
+  options.slots = static_cast<std::uint32_t>(context.options.slots);
+  options.runners = make_runner_host(context.processes, std::move(runner));
+  options.make_worker = [&context](caf::local_actor& supervisor, worker_place place) {
+    return make_worker(context, supervisor, std::move(place));
+  };
+  return parent.spawn<worker_supervisor>(std::move(options), others.database, others.dispatcher, others.log_hub);
+}
+
+// -- the outside ------------------------------------------------------------------------------------------------------
+
+nlohmann::json describe(const node_context& context) {
+  return {{"version", KCX_VERSION},
+          {"pid", ::getpid()},
+          {"started_at", to_rfc3339(context.started_at)},
+          {"data_dir", context.data.path().string()},
+          {"slots", context.options.slots},
+          {"http", context.http_url},
+          {"inspect", context.inspect_url}};
+}
+
+http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, const node_actors& others) {
+  bridge_settings settings;
+  settings.token_digest = http::token_digest(context.data.admin_token());
+  settings.data_dir = context.data.path();
+  settings.node = describe(context);
+  settings.fault_injection = context.options.fault_injection;
+  settings.files = context.files.executor();
+  bridge_peers peers{others.database, others.readers, others.log_hub, others.worker_supervisor, others.root};
+  return parent.spawn<http_bridge>(std::move(peers), std::move(settings));
+}
+
+} // namespace
+
+expected<std::unique_ptr<job_store>> open_store(const settings& options, const data_directory& data) {
+  sqlite_options sqlite;
+  sqlite.ageing_step = options.ageing_step;
+  return open_sqlite_store(data.database(), wall_clock_now(), sqlite);
+}
+
+log_lookup find_log(const std::filesystem::path& data_dir) {
+  return [data_dir](attempt_key key) -> log_summary {
+    const auto log = log_reader::open(log_path(data_dir, key.job.value, key.attempt));
+    if (!log)
+      return {};
+    const auto extent = log->extent();
+    if (!extent)
+      return {};
+    return {static_cast<std::int64_t>(extent->size), extent->gap_end > 0 || extent->lost};
+  };
+}
+
+child_factories make_factories(node_context& context) {
+  child_factories make;
+  make.readers = static_cast<std::size_t>(context.options.readers);
+  make.database = [&context](caf::local_actor& parent) { return make_database(context, parent); };
+  make.reader = [&context](caf::local_actor& parent) { return make_reader(context, parent); };
+  make.log_hub = [](caf::local_actor& parent) -> log_hub_actor { return parent.spawn<log_hub>(); };
+  make.dispatcher = [](caf::local_actor& parent, const node_actors& others) -> dispatcher_actor {
+    return parent.spawn<dispatcher>(others.database);
+  };
+  make.worker_supervisor = [&context](caf::local_actor& parent, const node_actors& others) {
+    return make_worker_supervisor(context, parent, others);
+  };
+  make.scheduler = [](caf::local_actor& parent, const node_actors& others) -> scheduler_actor {
+    return parent.spawn<scheduler>(others.database);
+  };
+  make.http_bridge = [&context](caf::local_actor& parent, const node_actors& others) {
+    return make_bridge(context, parent, others);
+  };
+  make.inspector = [&context](caf::local_actor& parent, const node_actors& others) -> inspector_actor {
+    inspector_settings settings;
+    settings.node = describe(context);
+    return parent.spawn<inspector>(others.readers, std::move(settings));
+  };
+  return make;
+}
+
+void connect(node_context& context, const node_actors& actors) {
+  context.bridge_gate->open(actors.http_bridge);
+  context.inspector_gate->open(actors.inspector);
+  std::vector<std::pair<std::string, status_actor>> asked;
+  const auto add = [&asked](const char* name, const auto& handle) {
+    asked.emplace_back(name, caf::actor_cast<status_actor>(handle));
+  };
+  add("root_supervisor", actors.root);
+  add("database", actors.database);
+  for (const auto& each : actors.readers)
+    add("reader", each);
+  add("log_hub", actors.log_hub);
+  add("dispatcher", actors.dispatcher);
+  add("worker_supervisor", actors.worker_supervisor);
+  add("scheduler", actors.scheduler);
+  add("http_bridge", actors.http_bridge);
+  add("inspector", actors.inspector);
+  caf::anon_send(actors.inspector, rewire_atom_v, std::move(asked));
+}
+
+} // namespace kcx

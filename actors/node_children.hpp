@@ -1,0 +1,46 @@
+/// How a node's actors are made: from its settings and from what outlives them.
+#pragma once
+
+#include "actors/http/gate.hpp"
+#include "actors/http/logs/file_thread.hpp"
+#include "actors/root_supervisor.hpp"
+#include "actors/runner/process_io.hpp"
+#include "config/data_directory.hpp"
+#include "config/settings.hpp"
+#include "storage/job_store.hpp"
+
+#include <memory>
+#include <string>
+
+namespace kcx {
+
+/// What outlives the actors and what they are made from. Must itself outlive the actor system.
+struct node_context {
+  const settings& options;
+  const data_directory& data;
+  std::string node_id;
+  process_io& processes;
+  http::file_threads& files;
+  /// The open store for the first database actor; a later one opens the file anew.
+  std::unique_ptr<job_store> first_store;
+  std::string http_url;
+  std::string inspect_url;
+  timestamp started_at;
+  /// Where the servers' requests go; opened anew with each restart of their actors.
+  std::shared_ptr<http::gate<http_bridge_actor>> bridge_gate;
+  std::shared_ptr<http::gate<inspector_actor>> inspector_gate;
+};
+
+/// Opens the database file as the settings have it; see open_sqlite_store().
+[[nodiscard]] expected<std::unique_ptr<job_store>> open_store(const settings& options, const data_directory& data);
+
+/// Tells how far the log of an attempt has come whose holder cannot say any more.
+[[nodiscard]] log_lookup find_log(const std::filesystem::path& data_dir);
+
+/// The factories for the root supervisor.
+[[nodiscard]] child_factories make_factories(node_context& context);
+
+/// What follows each start or restart: gates open to the new actors, the inspector knows whom to ask.
+void connect(node_context& context, const node_actors& actors);
+
+} // namespace kcx
