@@ -89,8 +89,9 @@ def test_a_bad_field_is_named_by_its_pointer(node, body, pointer):
     assert node.jobs() == []
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"nonsense", b'{"command": "true"} x', b"\xff\xfe", b'{"command": "\xff"}',
-                                  b"[" * 100000])
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"nonsense", b'{"command": "true"} x', b"\xff\xfe", b'{"command": "\xff"}', b"[" * 100000,
+], ids=["empty", "cut", "a word", "more behind", "bytes", "no UTF-8", "100,000 deep"])
 def test_a_body_that_is_no_json_is_refused(node, body):
     response = node.submit_raw(body)
     assert response.status in (400, 422), (response.status, response.body)
