@@ -1,5 +1,7 @@
 #include "actors/node.hpp"
 
+#include "actors/http/auth.hpp"
+#include "actors/http/authenticate.hpp"
 #include "actors/http/server.hpp"
 #include "actors/node_children.hpp"
 #include "actors/runner/job_environment.hpp"
@@ -65,12 +67,11 @@ outcome recover(job_store& store, const data_directory& data) {
 }
 
 template <class Handle>
-expected<std::unique_ptr<http::server>> listen_for(const endpoint& where, const char* what, std::size_t body_bytes,
+expected<std::unique_ptr<http::server>> listen_for(const endpoint& where, const char* what,
+                                                   http::server_options options,
                                                    std::shared_ptr<http::gate<Handle>> gate) {
-  http::server_options options;
   options.address = where.address;
   options.port = where.port;
-  options.limits.body_bytes = body_bytes;
   options.warn = [what](std::string_view text) { spdlog::warn("{}: {}", what, text); };
   return http::server::start(std::move(options), [gate](http::request ask, http::responder way_back) {
     gate->handle(std::move(ask), std::move(way_back));
@@ -79,6 +80,22 @@ expected<std::unique_ptr<http::server>> listen_for(const endpoint& where, const 
 
 /// The inspection port takes no documents.
 constexpr std::size_t inspection_body_bytes = 64 * 1024;
+
+http::server_options api_options(const settings& options, const data_directory& data) {
+  http::server_options result;
+  result.limits.body_bytes = static_cast<std::size_t>(options.body_limit);
+  // Before the body is read: whoever has no token must not be able to fill memory.
+  result.admit = [check = http::token_check{http::token_digest(data.admin_token())}](const http::request& ask) {
+    return check.admit(ask);
+  };
+  return result;
+}
+
+http::server_options inspection_options() {
+  http::server_options result;
+  result.limits.body_bytes = inspection_body_bytes;
+  return result;
+}
 
 } // namespace
 
@@ -114,11 +131,11 @@ public:
   }
 
   outcome listen() {
-    auto api = listen_for(options_.http, "http", static_cast<std::size_t>(options_.body_limit), context_.bridge_gate);
+    auto api = listen_for(options_.http, "http", api_options(options_, data_), context_.bridge_gate);
     if (!api)
       return std::move(api).error();
     api_ = *std::move(api);
-    auto inspection = listen_for(options_.inspect, "inspection", inspection_body_bytes, context_.inspector_gate);
+    auto inspection = listen_for(options_.inspect, "inspection", inspection_options(), context_.inspector_gate);
     if (!inspection)
       return std::move(inspection).error();
     inspection_ = *std::move(inspection);

@@ -143,6 +143,8 @@ child_factories make_factories(node_context& context) {
   make.inspector = [&context](caf::local_actor& parent, const node_actors& others) -> inspector_actor {
     inspector_settings settings;
     settings.node = describe(context);
+    // Without a token: where the admin token lies is nobody's business.
+    settings.node.erase("data_dir");
     return parent.spawn<inspector>(others.readers, std::move(settings));
   };
   return make;

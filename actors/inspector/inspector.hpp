@@ -22,7 +22,7 @@
 namespace kcx {
 
 struct inspector_settings {
-  /// Shown on the page: version, pid, started_at, data_dir, slots, http, inspect.
+  /// Shown on the page: version, pid, started_at, slots, http, inspect. No data_dir: no token is asked.
   nlohmann::json node = nlohmann::json::object();
   std::function<timestamp()> clock = wall_clock_now;
   /// How long an actor may take to tell of itself.

@@ -142,6 +142,49 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(node):
     assert send_raw(node, head.encode()) == 413
 
 
+def test_without_a_token_no_body_is_waited_for(node):
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: {urllib.parse.urlsplit(node.url).netloc}\r\n" \
+           "Content-Type: application/json\r\nContent-Length: 30000000\r\n\r\n"
+    assert send_raw(node, head.encode()) == 401, "answered from the header alone"
+
+
+def memory_peak(node):
+    """The most memory the node ever had, in bytes."""
+    for line in open(f"/proc/{node.pid}/status", encoding="ascii"):
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmHWM")
+
+
+@pytest.mark.parametrize("token", [True, False], ids=["with a token", "without one"])
+def test_a_body_of_a_gigabyte_fills_no_memory(node, token):
+    node.run("true")
+    before = memory_peak(node)
+    address = urllib.parse.urlsplit(node.url)
+    fields = [f"Host: {address.netloc}", "Content-Type: application/json", "Transfer-Encoding: chunked"]
+    fields += [f"Authorization: Bearer {node.token}"] if token else []
+    piece = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        connection.sendall(("POST /v1/jobs HTTP/1.1\r\n" + "\r\n".join(fields) + "\r\n\r\n").encode())
+        try:
+            for _ in range(1024):
+                connection.sendall(piece)
+        except OSError:
+            pass  # refused long before the end
+        try:
+            answer = connection.recv(4096)
+        except OSError:
+            answer = b""
+    assert not answer or answer.split()[1] == (b"413" if token else b"401"), answer
+    assert memory_peak(node) - before < 100 << 20
+    assert node.run("true")["state"] == "succeeded"
+
+
+def test_the_inspection_port_does_not_tell_where_the_token_lies(node):
+    for path in ("/", "/actors", "/metrics"):
+        assert str(node.data) not in node.request("GET", path, base=node.inspect, token=False).body.decode()
+
+
 @pytest.mark.parametrize("data", [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 100,
     b"GET / HTTP/9.9\r\n\r\n",

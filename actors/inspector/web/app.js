@@ -113,8 +113,7 @@ function show(answer) {
   const node = answer.node;
   byId('version').textContent = node.version ?? '';
   const up = node.started_at ? `up ${duration(now - Date.parse(node.started_at))}` : '';
-  byId('node').textContent = [node.pid ? `process ${node.pid}` : '', up, node.slots ? `${node.slots} slots` : '',
-    node.data_dir ?? ''].filter(Boolean).join(' · ');
+  byId('node').textContent = [node.pid ? `process ${node.pid}` : '', up, node.slots ? `${node.slots} slots` : ''].filter(Boolean).join(' · ');
   showQueue(answer.queue, now);
   const seconds = before ? (now - before.now) / 1000 : 0;
   byId('actors').replaceChildren(
