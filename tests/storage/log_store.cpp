@@ -3,6 +3,7 @@
 #include "storage/log_reader.hpp"
 #include "storage/log_writer.hpp"
 #include "tests/support/files.hpp"
+#include "tests/support/value_of.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 using namespace kcx;
+using test::value_of;
 
 namespace {
 
@@ -102,19 +104,19 @@ CAF_TEST(bytes come back as written with time stream and step) {
   CAF_CHECK_EQUAL((*records)[1].record.step, 1u);
   CAF_CHECK_EQUAL((*records)[1].record.offset, 8u);
   CAF_CHECK_EQUAL((*records)[2].record.time_ms, 1500);
-  CAF_CHECK_EQUAL(*reader().record_at(0), 0u);
-  CAF_CHECK_EQUAL(*reader().record_at(13), 1u);
-  CAF_CHECK_EQUAL(*reader().record_at(14), 2u);
-  CAF_CHECK_EQUAL(*reader().record_at(99), 3u);
+  CAF_CHECK_EQUAL(value_of(reader().record_at(0)), 0u);
+  CAF_CHECK_EQUAL(value_of(reader().record_at(13)), 1u);
+  CAF_CHECK_EQUAL(value_of(reader().record_at(14)), 2u);
+  CAF_CHECK_EQUAL(value_of(reader().record_at(99)), 3u);
 }
 
 CAF_TEST(bytes are visible after a flush and not before) {
   auto log = writer();
   log.append(log_stream::out, 0, "abc", 1000);
   CAF_CHECK(log.pending());
-  CAF_CHECK_EQUAL(reader().extent()->size, 0u);
+  CAF_CHECK_EQUAL(value_of(reader().extent()).size, 0u);
   log.flush(1001);
-  CAF_CHECK_EQUAL(reader().extent()->size, 3u);
+  CAF_CHECK_EQUAL(value_of(reader().extent()).size, 3u);
 }
 
 CAF_TEST(small pieces share a record and long silence parts them) {
@@ -139,8 +141,8 @@ CAF_TEST(a closed log says so and never changes) {
   CAF_CHECK(log.close(1003) == sizes);
   CAF_CHECK(reader().extent()->closed);
   CAF_CHECK_EQUAL(read_all(reader()), "text\n");
-  CAF_CHECK_EQUAL(reader().read(5, 10)->bytes, "");
-  CAF_CHECK_EQUAL(reader().read(77, 10)->next, 77u);
+  CAF_CHECK_EQUAL(value_of(reader().read(5, 10)).bytes, "");
+  CAF_CHECK_EQUAL(value_of(reader().read(77, 10)).next, 77u);
 }
 
 CAF_TEST(a notice stands on a line of its own) {
@@ -156,15 +158,15 @@ CAF_TEST(tail finds the begin of the last lines) {
   auto log = writer();
   log.append(log_stream::out, 0, "one\ntwo\n\nfour", 1000);
   log.flush(1000);
-  CAF_CHECK_EQUAL(*reader().tail(0), 13u);
-  CAF_CHECK_EQUAL(*reader().tail(1), 9u);
-  CAF_CHECK_EQUAL(*reader().tail(2), 8u);
-  CAF_CHECK_EQUAL(*reader().tail(3), 4u);
-  CAF_CHECK_EQUAL(*reader().tail(4), 0u);
-  CAF_CHECK_EQUAL(*reader().tail(99), 0u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(0)), 13u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(1)), 9u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(2)), 8u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(3)), 4u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(4)), 0u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(99)), 0u);
   log.append(log_stream::out, 0, "\n", 1000);
   log.flush(1000);
-  CAF_CHECK_EQUAL(*reader().tail(1), 9u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(1)), 9u);
 }
 
 CAF_TEST(one very long line is no problem) {
@@ -173,7 +175,7 @@ CAF_TEST(one very long line is no problem) {
   log.append(log_stream::out, 0, std::string(10'000'000, 'a'), 1000);
   const auto sizes = log.close(1000);
   CAF_CHECK_EQUAL(sizes.bytes, 10'000'006u);
-  CAF_CHECK_EQUAL(*reader().tail(1), 6u);
+  CAF_CHECK_EQUAL(value_of(reader().tail(1)), 6u);
   CAF_CHECK_EQUAL(read_all(reader()).size(), 10'000'006u);
 }
 
@@ -220,7 +222,7 @@ CAF_TEST(records step over the gap) {
   }
   CAF_CHECK_EQUAL(at, now.size);
   const auto first_kept = *reader().record_at(now.gap_begin + 10);
-  CAF_CHECK_EQUAL(reader().records(first_kept, 1)->front().record.offset, now.gap_end);
+  CAF_CHECK_EQUAL(value_of(reader().records(first_kept, 1)).front().record.offset, now.gap_end);
 }
 
 CAF_TEST(single bytes on both streams do not grow the index without end) {
@@ -264,7 +266,7 @@ CAF_TEST(readers follow a writer that cuts the log under them) {
     at = chunk->next;
   }
   CAF_CHECK_EQUAL(wrong, 0u);
-  CAF_CHECK_EQUAL(at, follower.extent()->size);
+  CAF_CHECK_EQUAL(at, value_of(follower.extent()).size);
   int status = 0;
   ::waitpid(child, &status, 0);
   CAF_CHECK_EQUAL(status, 0);
@@ -313,7 +315,7 @@ CAF_TEST(a disk that stays full still leaves a log that closes) {
 CAF_TEST(what is not a log is refused) {
   CAF_CHECK(log_reader::open(file).error().code == ec::not_found);
   auto log = writer();
-  CAF_CHECK_EQUAL(reader().extent()->size, 0u);
+  CAF_CHECK_EQUAL(value_of(reader().extent()).size, 0u);
   test::write_file(log_index_path(file), "something else entirely, and long enough");
   CAF_CHECK(log_reader::open(file).error().code == ec::storage_unusable);
 }
@@ -323,7 +325,7 @@ CAF_TEST(a torn last record is not seen) {
   log.append(log_stream::out, 0, "whole", 1000);
   log.flush(1000);
   test::write_file(log_index_path(file), test::read_file(log_index_path(file)) + "torn");
-  CAF_CHECK_EQUAL(reader().extent()->size, 5u);
+  CAF_CHECK_EQUAL(value_of(reader().extent()).size, 5u);
   CAF_CHECK_EQUAL(read_all(reader()), "whole");
 }
 
