@@ -35,7 +35,9 @@ inline caf::error give_up(const std::string& why) {
 /// - A handler that throws ends the actor; its text travels in the down message to whoever monitors it.
 /// - exit messages of linked actors end it; an exit message without an error asks it to stop.
 ///
-/// on_stop() runs once, on the actor's own thread, whatever ended it: the place to answer open promises.
+/// on_stop() runs once, on the actor's own thread, whatever ended it: the place to answer open promises, and to let go
+/// of handles to other actors: an actor's memory, and a detached one's thread, stay until the last handle to it is gone,
+/// and two actors that hold each other would stay for ever.
 template <class Interface>
 class actor_base : public Interface::base {
 public:

@@ -250,6 +250,8 @@ void database::on_stop() noexcept {
   // Closing rolls back what is open, and must come before the answers: who asks again must find the file free.
   store_.reset();
   std::exchange(batch_, {}).settle_all(&unknown);
+  ready_listener_ = nullptr;
+  change_listeners_.clear();
 }
 
 } // namespace kcx

@@ -455,6 +455,10 @@ void dispatcher::on_stop() noexcept {
     if (each.asker)
       each.asker->promise.deliver(expected<job_grant>{gone});
   }
+  waiting_.clear();
+  claims_.clear();
+  held_.clear();
+  database_ = nullptr;
 }
 
 } // namespace kcx

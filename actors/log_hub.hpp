@@ -42,6 +42,8 @@ private:
   void wake(topic& which);
   actor_status status() const;
 
+  void on_stop() noexcept override { topics_.clear(); }
+
   log_hub_options options_;
   std::map<attempt_key, topic> topics_;
   std::set<caf::actor_addr> hosts_;

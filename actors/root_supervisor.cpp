@@ -245,6 +245,8 @@ void root_supervisor::on_stop() noexcept {
   // Empty after a stop; after giving up, nobody else would end the children.
   for (const auto& [address, which] : living_)
     send_exit(address, caf::exit_reason::kill);
+  actors_ = {};
+  options_ = {};
 }
 
 // -- stopping ---------------------------------------------------------------------------------------------------------

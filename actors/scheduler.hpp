@@ -40,6 +40,8 @@ private:
   void checkpoint();
   actor_status status() const;
 
+  void on_stop() noexcept override { database_ = nullptr; }
+
   database_actor database_;
   scheduler_options options_;
   bool asking_ = false;

@@ -82,6 +82,11 @@ private:
   worker_info info() const;
   [[nodiscard]] attempt_holder_actor myself();
 
+  void on_stop() noexcept override {
+    dispatcher_ = nullptr;
+    log_hub_ = nullptr;
+  }
+
   worker_options options_;
   runner_sender runner_;
   dispatcher_actor dispatcher_;

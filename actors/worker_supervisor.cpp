@@ -366,6 +366,10 @@ void worker_supervisor::on_stop() noexcept {
     if (each.runner)
       each.runner->kill();
   }
+  slots_.clear();
+  database_ = nullptr;
+  dispatcher_ = nullptr;
+  log_hub_ = nullptr;
 }
 
 } // namespace kcx
