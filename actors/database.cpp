@@ -135,7 +135,12 @@ expected<ready_snapshot> database::subscribe(const ready_listener_actor& listene
   // What is in the open batch must be told exactly once: commit it before the snapshot, under the old subscription.
   flush();
   ready_listener_ = listener;
-  return refill(std::numeric_limits<std::int64_t>::min(), job_id{});
+  auto snapshot = refill(std::numeric_limits<std::int64_t>::min(), job_id{});
+  if (snapshot) {
+    for (const auto& [job, attempt] : cancelling_)
+      snapshot->cancelled.push_back({job, attempt});
+  }
+  return snapshot;
 }
 
 expected<ready_snapshot> database::refill(std::int64_t after_key, job_id after) {
@@ -229,6 +234,12 @@ void database::fail_batch(const error& failure) {
 }
 
 void database::publish(const commit_batch& batch) {
+  for (const auto& change : batch.changes()) {
+    if (change.state == job_state::cancelling)
+      cancelling_[change.id] = change.attempt;
+    else
+      cancelling_.erase(change.id);
+  }
   if (ready_listener_ && !(batch.ready().empty() && batch.gone().empty() && batch.cancelled().empty())) {
     ready_notice notice{++notice_number_, batch.ready(), batch.gone(), batch.cancelled()};
     caf::anon_send(ready_listener_, ready_atom_v, std::move(notice));

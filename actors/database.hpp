@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -74,6 +75,8 @@ private:
   timestamp latest_{};
   std::uint64_t notice_number_ = 0;
   ready_listener_actor ready_listener_;
+  /// Held jobs that are to end, with their attempt: told again to a new listener, whose predecessor may have lost it.
+  std::map<job_id, std::int32_t> cancelling_;
   std::vector<change_listener_actor> change_listeners_;
 
   // Figures for status().

@@ -173,6 +173,26 @@ CAF_TEST(ready notices are numbered without gaps and a snapshot names the last) 
   CAF_CHECK(heard[1].cancelled == (std::vector{attempt_key{job_id{1}, 1}}));
 }
 
+CAF_TEST(a new listener hears of cancelled jobs that have not ended yet) {
+  auto listener = sys.spawn([](ready_listener_actor::pointer) -> ready_listener_actor::behavior_type {
+    return {[](ready_atom, const ready_notice&) {}};
+  });
+  const auto cancelled = [&] {
+    auto pending = ask(db, subscribe_atom_v, listener);
+    run();
+    const auto snapshot = take<expected<ready_snapshot>>(pending);
+    CAF_REQUIRE(snapshot && *snapshot);
+    return (*snapshot)->cancelled;
+  };
+  anon_send(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
+  anon_send(db, cancel_atom_v, job_id{1}, std::string{"a test"});
+  CAF_CHECK(cancelled() == (std::vector{attempt_key{job_id{1}, 1}}));
+  attempt_result result;
+  result.key = {job_id{1}, 1};
+  anon_send(db, complete_atom_v, result);
+  CAF_CHECK(cancelled().empty());
+}
+
 CAF_TEST(a clock that steps back does not reorder the queue) {
   auto first = enqueue();
   run();
