@@ -27,6 +27,14 @@ inline caf::error give_up(const std::string& why) {
   return reason == caf::exit_reason::out_of_workers;
 }
 
+/// The text that an actor gave as the reason of its end; CAF's own words if it gave none.
+[[nodiscard]] inline std::string text_of(const caf::error& reason) {
+  // An actor that quits without a reason leaves an empty error, which must not be looked into.
+  if (reason && reason.context().match_elements<std::string>())
+    return reason.context().get_as<std::string>(0);
+  return caf::to_string(reason);
+}
+
 /// Derive a role from `actor_base<its_interface>` and override make_behavior().
 ///
 /// - Figures: mailbox depth, counts, busy time and "in handler since" go to the actor_registry.
@@ -36,8 +44,8 @@ inline caf::error give_up(const std::string& why) {
 /// - exit messages of linked actors end it; an exit message without an error asks it to stop.
 ///
 /// on_stop() runs once, on the actor's own thread, whatever ended it: the place to answer open promises, and to let go
-/// of handles to other actors: an actor's memory, and a detached one's thread, stay until the last handle to it is gone,
-/// and two actors that hold each other would stay for ever.
+/// of handles to other actors: an actor's memory, and a detached one's thread, stay until the last handle to it is
+/// gone, and two actors that hold each other would stay for ever.
 template <class Interface>
 class actor_base : public Interface::base {
 public:

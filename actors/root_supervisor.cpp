@@ -107,7 +107,7 @@ void root_supervisor::child_down(const caf::down_msg& down) {
     std::erase_if(actors_.readers, [&](const auto& each) { return each.address() == down.source; });
   if (phase_ == phase::stopping_children)
     return stop_next();
-  spdlog::error("root_supervisor: {} went down: {}", to_string(which), caf::to_string(down.reason));
+  spdlog::error("root_supervisor: {} went down: {}", to_string(which), text_of(down.reason));
   if (phase_ == phase::stopping_workers && which == child::worker_supervisor)
     return; // The request that stops it has failed with it, and goes on from there.
   if (allow_restart(which, down.reason) && start(which))
@@ -235,7 +235,7 @@ bool root_supervisor::allow_restart(child which, const caf::error& reason) {
   if (!gave_up(reason) && recent_restarts_.size() <= options_.restart_limit)
     return true;
   auto text =
-    "gave up after too many restarts, the last one of " + std::string{to_string(which)} + ": " + caf::to_string(reason);
+    "gave up after too many restarts, the last one of " + std::string{to_string(which)} + ": " + text_of(reason);
   spdlog::critical("root_supervisor: {}", text);
   quit(give_up(text));
   return false;

@@ -153,8 +153,8 @@ void worker_supervisor::worker_down(const caf::down_msg& down) {
   const bool busy = where.runner->running().has_value();
   if (stopping_ && !down.reason && !busy)
     return close(where);
-  spdlog::error("worker_supervisor: worker {} went down: {}", where.name, caf::to_string(down.reason));
-  if (!allow_restart(where, caf::to_string(down.reason)))
+  spdlog::error("worker_supervisor: worker {} went down: {}", where.name, text_of(down.reason));
+  if (!allow_restart(where, text_of(down.reason)))
     return;
   if (busy)
     end_job(where);
