@@ -111,14 +111,18 @@ expected<std::unique_ptr<job_store>> open_store(const settings& options, const d
 }
 
 log_lookup find_log(const std::filesystem::path& data_dir) {
-  return [data_dir](attempt_key key) -> log_summary {
-    const auto log = log_reader::open(log_path(data_dir, key.job.value, key.attempt));
+  return [data_dir](attempt_key key) -> std::optional<log_summary> {
+    const auto path = log_path(data_dir, key.job.value, key.attempt);
+    std::error_code missing;
+    if (!std::filesystem::exists(path, missing))
+      return std::nullopt;
+    const auto log = log_reader::open(path);
     if (!log)
-      return {};
+      return log_summary{};
     const auto extent = log->extent();
     if (!extent)
-      return {};
-    return {static_cast<std::int64_t>(extent->size), extent->gap_end > 0 || extent->lost};
+      return log_summary{};
+    return log_summary{static_cast<std::int64_t>(extent->size), extent->gap_end > 0 || extent->lost};
   };
 }
 

@@ -82,8 +82,9 @@ struct removed_job {
   std::int32_t attempts = 0; ///< Logs of attempts 1 to this may exist.
 };
 
-/// Finds how large the log of an attempt is whose holder can no longer say.
-using log_lookup = std::function<log_summary(attempt_key)>;
+/// Finds how large the log of an attempt is whose holder can no longer say. Nothing if it has no log: then it was never
+/// started, since the log is created before the program runs.
+using log_lookup = std::function<std::optional<log_summary>(attempt_key)>;
 
 class job_store {
 public:
@@ -127,9 +128,9 @@ public:
   /// start; a retry or a requeue does not count.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
-  /// Ends every held attempt, or only those of `worker`, whose holder is gone: `as` given if its start was confirmed,
-  /// else as not_started. At most `limit` per call; an empty answer means that none is left. `log_of` tells what the
-  /// holder left of an attempt's log; without it the sizes are stored as 0.
+  /// Ends every held attempt, or only those of `worker`, whose holder is gone: `as` given if its start was confirmed or
+  /// `log_of` finds a log (a holder may die between the start and its confirmation), else as not_started. At most
+  /// `limit` per call; an empty answer means that none is left. Without `log_of` the logs' sizes are stored as 0.
   [[nodiscard]] virtual expected<std::vector<transition_result>> end_held(const std::optional<std::string>& worker,
                                                                           attempt_outcome as, timestamp now,
                                                                           std::size_t limit,

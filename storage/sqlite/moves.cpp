@@ -176,6 +176,24 @@ void sqlite_store::store_attempt(const hot_row& row, const attempt_result& resul
     .run();
 }
 
+namespace {
+
+// Adds what the holder left of the log. A log also proves a start whose confirmation did not get here: taken for a
+// claim that was never used, the job would run twice.
+void add_log(attempt_result& result, const hot_row& row, attempt_outcome how, timestamp now, const log_lookup& log_of) {
+  const auto log = log_of ? log_of(result.key) : std::nullopt;
+  if (!log)
+    return;
+  result.log = *log;
+  if (result.started_at)
+    return;
+  result.outcome = how;
+  result.started_at = row.claimed_at;
+  result.duration = std::max(std::chrono::milliseconds{0}, now - result.started_at.value_or(now));
+}
+
+} // namespace
+
 expected<std::vector<transition_result>> sqlite_store::end_held(const std::optional<std::string>& worker,
                                                                 attempt_outcome how, timestamp now, std::size_t limit,
                                                                 const log_lookup& log_of) {
@@ -198,11 +216,10 @@ expected<std::vector<transition_result>> sqlite_store::end_held(const std::optio
     }
     std::vector<transition_result> results;
     for (auto& result : ended) {
-      if (log_of)
-        result.log = log_of(result.key);
       const auto row = load(result.key.job);
       if (!row)
         return row.error();
+      add_log(result, *row, how, now, log_of);
       auto moved = finish_held(*row, result, now);
       if (!moved)
         return moved.error();

@@ -557,6 +557,23 @@ CAF_TEST(only the jobs of a lost worker are ended) {
   CAF_CHECK(seen(kept).state == job_state::running);
 }
 
+CAF_TEST(a log proves a start whose confirmation was lost) {
+  const auto begun = add();
+  const auto unused = add();
+  claim(begun, "node/1");
+  claim(unused, "node/2");
+  const auto log_of = [&](attempt_key key) {
+    return key.job == begun ? std::optional{log_summary{0, false}} : std::nullopt;
+  };
+  const auto ended = must(store().end_held({}, attempt_outcome::node_restarted, noon + 9s, 10, log_of));
+  CAF_CHECK_EQUAL(ended.size(), 2u);
+  CAF_CHECK(seen(begun).state == job_state::interrupted);
+  CAF_CHECK(seen(begun).reason == job_reason::node_restarted);
+  CAF_CHECK(seen(begun).started_at.has_value());
+  CAF_CHECK(seen(unused).state == job_state::queued);
+  CAF_CHECK(seen(unused).reason == job_reason::not_started);
+}
+
 CAF_TEST(what was committed survives a restart and nothing else does) {
   const auto kept = add();
   must(store().commit());
