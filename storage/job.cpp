@@ -55,6 +55,7 @@ constexpr std::array transition_table{
   transition{blocked, skipped, "database: a job it needs did not end as it asked"},
   transition{queued, running, "dispatcher: claimed for a worker"},
   transition{queued, cancelled, "user"},
+  transition{queued, scheduled, "user: its start time was put off"},
   transition{queued, timed_out, "database: it waited too long"},
   transition{running, cancelling, "user"},
   transition{running, succeeded, "worker"},

@@ -171,6 +171,14 @@ struct job_spec {
   bool operator==(const job_spec&) const = default;
 };
 
+/// What is to change of a job that waits. Members without a value stay as they are.
+struct job_patch {
+  std::optional<std::int32_t> priority{};
+  /// Nothing inside: as soon as it can.
+  std::optional<std::optional<timestamp>> run_at{};
+  std::optional<std::vector<std::string>> labels{};
+};
+
 // -- what is known about it -------------------------------------------------------------------------------------------
 
 /// The log of one attempt as it was closed; bounds every later read.

@@ -50,6 +50,8 @@ struct job_change {
   std::int32_t attempt = 0;
   std::string worker;
   timestamp at;
+  /// Something will be due for it at a time: the scheduler must look.
+  bool timed = false;
 };
 
 /// Which due time comes next, for the scheduler.
@@ -81,6 +83,9 @@ struct removed_job {
   job_id id;
   std::int32_t attempts = 0; ///< Logs of attempts 1 to this may exist.
 };
+
+/// Which jobs may be submitted again.
+enum class retry_what : std::uint8_t { any_final, dead_letter };
 
 /// Finds how large the log of an attempt is whose holder can no longer say. Nothing if it has no log: then it was never
 /// started, since the log is created before the program runs.
@@ -123,6 +128,10 @@ public:
   /// stays as it is, with `repeated`. Fails with conflict if it is final otherwise, not_found, gone.
   [[nodiscard]] virtual expected<transition_result> cancel(job_id id, const std::string& who, timestamp now) = 0;
 
+  /// Changes a waiting job; a later run_at of a queued one makes it scheduled, one that has come queues it. Fails with
+  /// conflict if the job no longer waits, not_found, gone.
+  [[nodiscard]] virtual expected<transition_result> update(job_id id, const job_patch& patch, timestamp now) = 0;
+
   /// Moves at most `limit` scheduled jobs that are due to queued, and ends as many that have waited longer than their
   /// wait_limit as timed_out. The wait counts from submission or run_at, whichever is later, until the first confirmed
   /// start; a retry or a requeue does not count.
@@ -136,15 +145,16 @@ public:
                                                                           std::size_t limit,
                                                                           const log_lookup& log_of = {}) = 0;
 
-  /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`.
+  /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`. Without
+  /// those of paused queues.
   [[nodiscard]] virtual expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id,
                                                                     std::size_t limit) = 0;
 
   /// Submits the job again, as a new one with `retry_of`; it is no dead letter any longer. Secrets were erased with its
   /// end: `secrets` must name the same ones, else invalid_input with a pointer below "/secrets". Fails with conflict if
-  /// the job is not final, not_found, gone.
+  /// the job is not final, or no dead letter although `what` says so; not_found, gone.
   [[nodiscard]] virtual expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets,
-                                                   timestamp now) = 0;
+                                                   timestamp now, retry_what what = retry_what::any_final) = 0;
   /// Takes the job from the dead letters; it stays listed until retention removes it. Fails with conflict if it is no
   /// dead letter, not_found, gone.
   [[nodiscard]] virtual outcome discard_dead_letter(job_id id) = 0;

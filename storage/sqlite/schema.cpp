@@ -73,7 +73,7 @@ CREATE INDEX jobs_final ON jobs (state, dead_letter)
 CREATE INDEX jobs_dead ON jobs (dead_letter) WHERE dead_letter = 1;
 CREATE INDEX jobs_impatient ON jobs (wait_until) WHERE wait_until IS NOT NULL;
 
--- What was submitted, without secrets. Written once.
+-- What was submitted, without secrets. Written again only where a waiting job is changed.
 CREATE TABLE job_specs (
   job  INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
   spec TEXT NOT NULL,
@@ -149,7 +149,7 @@ END;
 CREATE TRIGGER jobs_moved_illegally BEFORE UPDATE OF state ON jobs WHEN NOT CASE OLD.state
   WHEN 'scheduled'  THEN NEW.state IN ('queued', 'cancelled')
   WHEN 'blocked'    THEN NEW.state IN ('queued', 'scheduled', 'cancelled', 'timed_out', 'skipped')
-  WHEN 'queued'     THEN NEW.state IN ('running', 'cancelled', 'timed_out')
+  WHEN 'queued'     THEN NEW.state IN ('running', 'cancelled', 'timed_out', 'scheduled')
   WHEN 'running'    THEN NEW.state IN ('cancelling', 'succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted',
                                        'queued', 'scheduled')
   WHEN 'cancelling' THEN NEW.state = 'cancelled'

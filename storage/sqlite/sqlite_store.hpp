@@ -49,13 +49,15 @@ public:
   outcome record_step(attempt_key key, const step_record& step) override;
   expected<transition_result> finish(const attempt_result& result, timestamp now) override;
   expected<transition_result> cancel(job_id id, const std::string& who, timestamp now) override;
+  expected<transition_result> update(job_id id, const job_patch& patch, timestamp now) override;
   expected<promotion> promote_due(timestamp now, std::size_t limit) override;
   expected<std::vector<transition_result>> end_held(const std::optional<std::string>& worker, attempt_outcome how,
                                                     timestamp now, std::size_t limit,
                                                     const log_lookup& log_of) override;
   expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id, std::size_t limit) override;
 
-  expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets, timestamp now) override;
+  expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets, timestamp now,
+                             retry_what what) override;
   outcome discard_dead_letter(job_id id) override;
   outcome pause_queue(const std::string& queue, const std::string& who, timestamp now) override;
   outcome resume_queue(const std::string& queue) override;
@@ -91,6 +93,9 @@ private:
                     timestamp now, std::optional<timestamp> run_at, std::int64_t key, bool dead_letter);
   void store_attempt(const hot_row& row, const attempt_result& result, const verdict& end, timestamp now);
   void store_steps(const attempt_result& result, timestamp now);
+  job_spec load_spec(job_id id);
+  /// Moves a job whose run_at was changed to where it belongs now.
+  job_state reschedule(const hot_row& row, bool later, timestamp now);
   void promote_scheduled(promotion& moved, timestamp now, std::size_t limit);
   void expire_waiting(promotion& moved, timestamp now, std::size_t limit);
   void find_expired(std::vector<removed_job>& found, job_state state, const retention_rule& rule, timestamp now,

@@ -102,6 +102,15 @@ inline constexpr const char* cancel_if_waiting =
   "UPDATE jobs SET state = 'cancelled', reason = 'cancelled_by', message = ?2, changed_at = ?3, finished_at = ?3, "
   "wait_until = NULL, version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
 
+/// By rowid.
+inline constexpr const char* update_if_waiting =
+  "UPDATE jobs SET order_key = ?2, labels = ?3, run_at = ?4, wait_until = coalesce(?5, wait_until), "
+  "version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
+inline constexpr const char* update_spec = "UPDATE job_specs SET spec = ?2 WHERE job = ?1";
+/// By rowid.
+inline constexpr const char* postpone_if_queued =
+  "UPDATE jobs SET state = 'scheduled', changed_at = ?2, version = version + 1 WHERE id = ?1 AND state = 'queued'";
+
 /// jobs_scheduled.
 inline constexpr const char* select_due = "SELECT " KCX_READY_COLUMNS ", attempt, worker FROM jobs "
                                           "WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at, id LIMIT ?";
@@ -130,16 +139,16 @@ inline constexpr const char* select_held_by =
   "SELECT id, attempt, started_at FROM jobs WHERE state IN ('running', 'cancelling') AND worker = ?2 "
   "ORDER BY id LIMIT ?1";
 
-/// jobs_ready, in its order.
+/// jobs_ready, in its order; jobs of paused queues are passed over.
 inline constexpr const char* select_ready =
   "SELECT " KCX_READY_COLUMNS " FROM jobs WHERE state = 'queued' AND (order_key, id) > (?, ?) "
-  "ORDER BY order_key, id LIMIT ?";
+  "AND queue NOT IN (SELECT p.queue FROM paused_queues p) ORDER BY order_key, id LIMIT ?";
 
 // -- keeping and removing ---------------------------------------------------------------------------------------------
 
 /// What a retry needs to know. By rowid, twice.
 inline constexpr const char* select_for_retry =
-  "SELECT j.state, s.spec, s.secret_names FROM jobs j JOIN job_specs s ON s.job = j.id WHERE j.id = ?";
+  "SELECT j.state, s.spec, s.secret_names, j.dead_letter FROM jobs j JOIN job_specs s ON s.job = j.id WHERE j.id = ?";
 /// By rowid.
 inline constexpr const char* discard_if_dead = "UPDATE jobs SET dead_letter = 0 WHERE id = ? AND dead_letter = 1";
 /// By rowid; everything that belongs to the job goes with it, by the foreign keys.

@@ -31,7 +31,8 @@ std::vector<field_error> compare_secrets(const std::vector<std::string>& wanted,
 
 // -- retrying ---------------------------------------------------------------------------------------------------------
 
-expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, std::string>& secrets, timestamp now) {
+expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, std::string>& secrets, timestamp now,
+                                         retry_what what) {
   return write(parts::several, [&]() -> expected<job_record> {
     job_spec spec;
     {
@@ -40,6 +41,8 @@ expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, 
         return missing_job(*db_, id);
       if (!is_final(read_state(row, 0)))
         return error{ec::conflict, name_of(id) + " has not ended yet: it is " + row.text(0), {}};
+      if (what == retry_what::dead_letter && row.integer(3) == 0)
+        return error{ec::conflict, name_of(id) + " is no dead letter", {}};
       auto stored = from_stored_json(row.text(1));
       if (!stored)
         throw bad_value{stored.error().message};

@@ -73,6 +73,9 @@ public:
   expected<transition_result> cancel(job_id id, const std::string&, timestamp) override {
     return moved("cancel", id, job_state::cancelling);
   }
+  expected<transition_result> update(job_id id, const job_patch&, timestamp) override {
+    return moved("update", id, job_state::queued);
+  }
   expected<promotion> promote_due(timestamp, std::size_t) override {
     if (auto failure = begin("promote_due"))
       return *failure;
@@ -88,7 +91,7 @@ public:
     script_.calls.emplace_back("ready_jobs");
     return std::vector<ready_job>{};
   }
-  expected<job_record> retry(job_id, const std::map<std::string, std::string>&, timestamp) override {
+  expected<job_record> retry(job_id, const std::map<std::string, std::string>&, timestamp, retry_what) override {
     if (auto failure = begin("retry"))
       return *failure;
     job_record job;

@@ -112,6 +112,65 @@ CAF_TEST(a job that failed its last attempt is a dead letter until it is requeue
 
 // -- queues -----------------------------------------------------------------------------------------------------------
 
+CAF_TEST(requeueing takes dead letters only) {
+  const auto plain = add();
+  finish(exited(start(plain), 1));
+  CAF_CHECK(code_of(store().retry(plain, {}, noon, retry_what::dead_letter)) == ec::conflict);
+  auto one = spec();
+  one.max_attempts = 2;
+  one.backoff = 0ms;
+  const auto dead = add(one);
+  finish(exited(start(dead), 1));
+  must(store().promote_due(noon + 1h, 10));
+  finish(exited(start(dead), 1));
+  must(store().retry(dead, {}, noon, retry_what::dead_letter));
+  CAF_CHECK(code_of(store().retry(dead, {}, noon, retry_what::dead_letter)) == ec::conflict);
+}
+
+// -- changing what waits ----------------------------------------------------------------------------------------------
+
+CAF_TEST(a higher priority moves a waiting job forward and no further than its steps) {
+  const auto first = add();
+  const auto second = add();
+  job_patch patch;
+  patch.priority = 5;
+  const auto changed = must(store().update(second, patch, noon + 1s));
+  CAF_REQUIRE(changed.ready.has_value());
+  CAF_CHECK_EQUAL(ready_ids(), (ids{second.value, first.value}));
+  CAF_CHECK_EQUAL(seen(second).spec.priority, 5);
+  patch.priority = 0;
+  must(store().update(second, patch, noon + 2s));
+  CAF_CHECK_EQUAL(ready_ids(), (ids{first.value, second.value}));
+}
+
+CAF_TEST(a start time can be put off and brought forward) {
+  const auto job = add();
+  job_patch later;
+  later.run_at = noon + 60s;
+  CAF_CHECK(must(store().update(job, later, noon)).change.state == job_state::scheduled);
+  CAF_CHECK_EQUAL(ready_ids(), ids{});
+  CAF_CHECK(must(store().promote_due(noon + 59s, 10)).next_due == noon + 60s);
+  job_patch now;
+  now.run_at.emplace(std::nullopt);
+  CAF_CHECK(must(store().update(job, now, noon + 1s)).ready.has_value());
+  CAF_CHECK_EQUAL(ready_ids(), ids{job.value});
+  CAF_CHECK_EQUAL(states_of(seen(job)), (texts{"queued", "scheduled", "queued"}));
+}
+
+CAF_TEST(labels of a waiting job can be changed and nothing of one that runs) {
+  const auto job = add();
+  job_patch patch;
+  patch.labels = {"gpu"};
+  CAF_CHECK((must(store().update(job, patch, noon)).ready->labels == texts{"gpu"}));
+  CAF_CHECK((seen(job).spec.labels == texts{"gpu"}));
+  CAF_CHECK((must(store().ready_jobs(lowest_key, job_id{0}, 10)).at(0).labels == texts{"gpu"}));
+  const auto key = start(job);
+  CAF_CHECK(code_of(store().update(job, patch, noon)) == ec::conflict);
+  finish(exited(key, 0));
+  CAF_CHECK(code_of(store().update(job, patch, noon)) == ec::conflict);
+  CAF_CHECK(code_of(store().update(job_id{99}, patch, noon)) == ec::not_found);
+}
+
 CAF_TEST(a paused queue hands out nothing over a restart until it is resumed) {
   auto one = spec();
   one.queue = "slow";
@@ -123,6 +182,8 @@ CAF_TEST(a paused queue hands out nothing over a restart until it is resumed) {
   reopen();
   CAF_CHECK_EQUAL(must(store().paused_queues()), texts{"slow"});
   CAF_CHECK(code_of(store().claim({paused, "w", 5}, noon)) == ec::not_ready);
+  for (const auto id : ready_ids())
+    CAF_CHECK(id != paused.value);
   claim(other);
   must(store().commit());
   const auto queues = must(reader().queues());
