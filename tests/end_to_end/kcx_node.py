@@ -88,11 +88,15 @@ class NodeFailed(AssertionError):
 
 
 class Node:
-    """One data directory and the node process on it, which may be started, killed and started again."""
+    """One data directory and the node process on it, which may be started, killed and started again.
 
-    def __init__(self, directory, **options):
+    `prefix` is a command line that runs the node's (unshare, setpriv …); the process is that of the prefix then."""
+
+    def __init__(self, directory, prefix=(), **options):
         self.directory = pathlib.Path(directory)
-        self.data = self.directory / "data"
+        self.prefix = list(prefix)
+        self.data = pathlib.Path(options.get("data", self.directory / "data"))
+        self.program = BUILD / "kcx-node"
         self.options = options
         self.process = None
         self.output_file = self.directory / "node.log"
@@ -103,7 +107,7 @@ class Node:
         flags = {"data": self.data, "http": "127.0.0.1:0", "inspect": "127.0.0.1:0", "slots": 2}
         flags.update(self.options)
         flags.update(options)
-        line = [str(BUILD / "kcx-node")]
+        line = [str(self.program)]
         for name, value in flags.items():
             name = "--" + name.replace("_", "-")
             if value is True:
@@ -119,7 +123,7 @@ class Node:
         offset = self.output_file.stat().st_size if self.output_file.exists() else 0
         with open(self.output_file, "ab") as output:
             self.process = subprocess.Popen(
-                self.arguments(**options), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                self.prefix + self.arguments(**options), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True, cwd=self.directory, env={**os.environ, **(env or {})})
         wait_until(self._ready_or_ended, what="the node is ready")
         if self.process.poll() is not None:
@@ -134,7 +138,7 @@ class Node:
             facts = json.loads((self.data / "node.json").read_text())
         except (OSError, ValueError):
             return False
-        if facts["pid"] != self.process.pid:
+        if not self.prefix and facts["pid"] != self.process.pid:
             return False
         self.url, self.inspect = facts["http"], facts["inspect"]
         return True

@@ -1,0 +1,225 @@
+"""Logs as their readers see them: whole, live, resumed, cut, masked, and unchanged once the job is final."""
+import base64
+import http.client
+import json
+import random
+import threading
+import time
+import urllib.parse
+
+import pytest
+
+from kcx_node import unique_sleep
+
+NUMBERS = "".join(f"{n}\n" for n in range(1, 100_001))
+
+
+class EventStream:
+    """One connection to a log's event stream, from a byte offset on. Iterating gives (event, id, data)."""
+
+    def __init__(self, node, job_id, offset=0):
+        address = urllib.parse.urlsplit(node.url)
+        self.connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+        headers = {"Authorization": f"Bearer {node.token}", "Accept": "text/event-stream"}
+        if offset:
+            headers["Last-Event-ID"] = str(offset)
+        self.connection.request("GET", f"/v1/jobs/{job_id}/log", headers=headers)
+        self.response = self.connection.getresponse()
+        assert self.response.status == 200, self.response.read()
+
+    def __iter__(self):
+        fields = {}
+        for line in self.response:
+            line = line.decode().rstrip("\n")
+            if line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif fields.get("data"):
+                yield fields.get("event", "message"), int(fields["id"]), json.loads(fields["data"])
+                fields = {}
+
+    def close(self):
+        self.connection.close()
+
+
+def in_threads(count, work):
+    """Runs work(index) in as many threads and gives the results; raises what one of them raised."""
+    results = [None] * count
+
+    def run(index):
+        try:
+            results[index] = work(index)
+        except BaseException as failure:  # handed to the test below
+            results[index] = failure
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+# -- live ----------------------------------------------------------------------
+
+def test_one_line_of_ten_megabytes_arrives_and_delays_nobody(start_node, fifo):
+    node = start_node(slots=2)
+    other = node.submit(f"while read x; do echo $x; done < {fifo.path}")
+    lines = node.follow(other["id"])
+    with open(fifo.path, "w", encoding="ascii") as gate:
+        print("before", file=gate, flush=True)
+        assert next(lines) == "before"
+        job = node.submit("head -c 10000000 /dev/zero | tr '\\0' a", log_limit_bytes=20_000_000)
+        received = threading.Thread(target=lambda: got.append(sum(len(line) for line in node.follow(job["id"]))))
+        got = []
+        received.start()
+        longest = 0.0
+        while received.is_alive():
+            began = time.monotonic()
+            print("tick", file=gate, flush=True)
+            assert next(lines) == "tick"
+            longest = max(longest, time.monotonic() - began)
+        assert got == [10_000_000]
+        assert longest < 5, "another follower waits for its line no longer than usual"
+    assert node.wait(other["id"])["state"] == "succeeded"
+    assert node.wait(job["id"])["log"] == {"bytes": 10_000_000, "cut": False}
+
+
+def test_twenty_followers_that_come_and_go_each_get_the_whole_log(node):
+    job = node.submit("for i in 1 2 3 4 5 6 7 8 9 10; do seq $(((i - 1) * 10000 + 1)) $((i * 10000)); sleep 0.1; done")
+
+    def follow(index):
+        dice = random.Random(index)
+        text, offset, ended = "", 0, None
+        while ended is None:
+            stream = EventStream(node, job["id"], offset)
+            left = dice.randrange(1, 12)
+            for event, position, data in stream:
+                if event == "end":
+                    ended = data
+                    break
+                text += data["text"]
+                assert position == offset + len(data["text"].encode()), "the id is the offset behind the text"
+                offset = position
+                left -= 1
+                if left == 0:
+                    break  # hang up in the middle
+            stream.close()
+        assert ended["id"] == job["id"] and ended["state"] == "succeeded"
+        return text
+    stored = None
+    for copy in in_threads(20, follow):
+        stored = stored or node.log(job["id"])
+        assert copy == stored == NUMBERS
+
+
+def test_a_follower_that_stops_reading_holds_up_nobody(node):
+    job = node.submit("seq 1 1000000")
+    stalled = EventStream(node, job["id"])  # never read from
+    assert node.wait(job["id"])["state"] == "succeeded"
+    assert len(node.log(job["id"])) == 6_888_896
+    text = "".join(data["text"] for event, _, data in stalled if event == "message")
+    assert text == node.log(job["id"]), "slow, and all the same complete"
+    stalled.close()
+
+
+# -- the end -------------------------------------------------------------------
+
+def test_a_log_ends_with_all_output_and_a_notice_and_never_changes_again(node):
+    job = node.run("seq 1 100000; sleep 99", time_limit_s=1, cancel_grace_s=0.2)
+    log = node.log(job["id"])
+    assert (job["state"], job["reason"]) == ("timed_out", "time_limit")
+    assert log.startswith(NUMBERS)
+    (notice,) = log[len(NUMBERS):].splitlines()
+    assert notice.startswith("kcx: ") and "time limit" in notice
+    assert job["log"] == {"bytes": len(log), "cut": False}
+    for _ in range(3):
+        node.run("true")
+        assert node.log(job["id"]) == log
+    node.restart()
+    assert node.log(job["id"]) == log and node.job(job["id"]) == job
+
+
+def test_what_a_job_wrote_just_before_its_end_is_there_when_it_is_final(node):
+    for n in range(20):
+        job = node.run(["printf", f"last words {n}"])
+        assert node.log(job["id"]) == f"last words {n}"
+
+
+def test_output_of_a_daemon_does_not_keep_a_job(node):
+    sleep = unique_sleep()
+    began = time.monotonic()
+    job = node.run(f"({sleep}) & echo done", cancel_grace_s=0.5)
+    assert job["state"] == "succeeded" and time.monotonic() - began < 10
+    assert node.log(job["id"]).startswith("done\n")
+
+
+def test_any_byte_is_kept(node):
+    job = node.run(["printf", r"\377\000\001\n\303\050"])
+    response = node.request("GET", f"/v1/jobs/{job['id']}/log")
+    assert response.body == b"\xff\0\1\n\xc3("
+
+
+def test_streams_and_times_are_no_part_of_the_text(node):
+    job = node.run("echo out; echo err >&2; echo out again")
+    assert sorted(node.log(job["id"]).splitlines()) == ["err", "out", "out again"]
+    for line in node.log(job["id"], timestamps=1).splitlines():
+        stamp, text = line.split(" ", 1)
+        assert stamp.endswith("Z") and text in ("err", "out", "out again")
+
+
+# -- limits --------------------------------------------------------------------
+
+def test_a_log_beyond_its_limit_keeps_head_and_tail_and_tells_what_is_missing(node):
+    job = node.run("seq 1 100000", log_limit_bytes=20_000)
+    log = node.log(job["id"])
+    assert job["log"]["cut"] is True and job["log"]["bytes"] > len(NUMBERS)
+    assert log.startswith(NUMBERS[:9_000]) and len(log) <= 21_000
+    assert "99999\n100000\n" in log
+    assert log.splitlines()[-1].startswith("kcx: ") and "limit of 20000 bytes" in log.splitlines()[-1]
+
+
+# -- secrets -------------------------------------------------------------------
+
+SECRET = 'p@ss"w\nline2'
+
+
+def everything_shown(node, job, live):
+    job_id = job["id"]
+    shown = [live, node.log(job_id), node.log(job_id, timestamps=1), json.dumps(node.job(job_id)),
+             json.dumps(node.jobs()), node.output(), json.dumps(node.actors())]
+    shown += [path.read_bytes().decode("latin-1") for path in (node.data / "logs").rglob("*") if path.is_file()]
+    return shown
+
+
+def test_a_secret_is_masked_wherever_it_is_shown(node):
+    script = ('printf "plain %s\\n" "$S"; printf "%s" "p@ss\\"w"; sleep 0.2; printf "\\nline2\\n"; '
+              'printf "%s" "$S" | base64 -w0; echo; printf "%s" "$S" >&2; echo "letter x in text"; '
+              'false || no_such_command_"$S"; exit 3')
+    job = node.submit(script, secrets={"S": SECRET, "SHORT": "x"}, name="secret")
+    assert "secrets" not in job and SECRET not in json.dumps(job)
+    live = "\n".join(node.follow(job["id"]))
+    job = node.wait(job["id"])
+    assert job["exit_code"] == 3
+    forms = [SECRET, 'p@ss"w', "line2", base64.b64encode(SECRET.encode()).decode(), json.dumps(SECRET)[1:-1],
+             urllib.parse.quote(SECRET)]
+    for text in everything_shown(node, job, live):
+        for form in forms:
+            assert form not in text.replace(script, "").replace(json.dumps(script)[1:-1], ""), (form, text[:2000])
+    assert "plain" in live and "letter x in text" in live, "one letter masks nothing"
+
+
+def test_a_secret_in_what_cannot_start_is_masked(node):
+    job = node.run(["/no/such/hunter2-program"], secrets={"S": "hunter2-program"})
+    assert job["reason"] == "spawn_failed"
+    assert "hunter2" not in job["message"] and "hunter2" not in node.log(job["id"])
+
+
+@pytest.mark.parametrize("secrets,pointer", [({"A=B": "x"}, "/secrets/A=B"), ({"A": 1}, "/secrets/A"),
+                                             ({"KCX_X": "y"}, "/secrets/KCX_X")])
+def test_a_wrong_secret_is_refused_without_its_value(node, secrets, pointer):
+    problem = node.submit_raw({"command": "true", "secrets": dict(secrets, OTHER="hunter2")})
+    assert [e["pointer"] for e in problem.problem(422, "invalid_input")["errors"]] == [pointer]
+    assert b"hunter2" not in problem.body
