@@ -6,16 +6,15 @@ void commit_batch::inserted(const std::vector<job_record>& jobs, timestamp now) 
   for (const auto& job : jobs) {
     if (job.state == job_state::queued)
       ready_.push_back(to_ready(job));
-    changes_.push_back({job.id, job.state, job.reason, 0, {}, now});
+    const bool timed = job.state == job_state::scheduled || job.spec.wait_limit.has_value();
+    changes_.push_back({job.id, job.state, job.reason, 0, {}, now, timed});
   }
 }
 
 void commit_batch::claimed(const job_grant& grant, const std::string& worker, timestamp now) {
   if (grant.repeated)
     return;
-  // A job that became ready in this very batch is in neither list for a listener that hears of both at once.
-  if (std::erase_if(ready_, [&](const ready_job& each) { return each.id == grant.key.job; }) == 0)
-    gone_.push_back(grant.key.job);
+  gone(grant.key.job);
   changes_.push_back({grant.key.job, job_state::running, job_reason::none, grant.key.attempt, worker, now});
 }
 
@@ -27,12 +26,39 @@ void commit_batch::moved(const transition_result& result) {
     ready_.push_back(*result.ready);
   else if (change.state == job_state::cancelling)
     cancelled_.push_back({change.id, change.attempt});
-  else if (std::erase_if(ready_, [&](const ready_job& each) { return each.id == change.id; }) == 0)
-    gone_.push_back(change.id);
+  else
+    gone(change.id);
   changes_.push_back(change);
 }
 
+void commit_batch::gone(job_id job) {
+  // A job that became ready in this very batch is in neither list for a listener that hears of both at once.
+  if (std::erase_if(ready_, [&](const ready_job& each) { return each.id == job; }) == 0)
+    gone_.push_back(job);
+}
+
+void commit_batch::paused(const std::string& queue) {
+  std::erase_if(ready_, [&](const ready_job& each) { return each.queue == queue; });
+  paused_.push_back(queue);
+}
+
+void commit_batch::resumed() {
+  resumed_ = true;
+}
+
+void commit_batch::updated(const transition_result& result) {
+  // Away from its old place, wherever it stands now.
+  gone(result.change.id);
+  if (result.ready)
+    ready_.push_back(*result.ready);
+  changes_.push_back(result.change);
+}
+
 void commit_batch::promoted(const promotion& result) {
+  for (const auto& change : result.changes) {
+    if (is_final(change.state))
+      gone(change.id);
+  }
   ready_.insert(ready_.end(), result.ready.begin(), result.ready.end());
   changes_.insert(changes_.end(), result.changes.begin(), result.changes.end());
 }

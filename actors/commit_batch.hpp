@@ -8,6 +8,7 @@
 #include "storage/job_store.hpp"
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace kcx {
@@ -25,7 +26,10 @@ public:
   void inserted(const std::vector<job_record>& jobs, timestamp now);
   void claimed(const job_grant& grant, const std::string& worker, timestamp now);
   void moved(const transition_result& result);
+  void updated(const transition_result& result);
   void promoted(const promotion& result);
+  void paused(const std::string& queue);
+  void resumed();
 
   [[nodiscard]] std::size_t size() const noexcept { return answers_.size(); }
   /// Nothing is owed to anybody.
@@ -37,6 +41,13 @@ public:
   [[nodiscard]] const std::vector<ready_job>& ready() const noexcept { return ready_; }
   [[nodiscard]] const std::vector<job_id>& gone() const noexcept { return gone_; }
   [[nodiscard]] const std::vector<attempt_key>& cancelled() const noexcept { return cancelled_; }
+  [[nodiscard]] const std::vector<std::string>& paused_queues() const noexcept { return paused_; }
+  /// Of an unknown number of jobs.
+  [[nodiscard]] bool more_ready() const noexcept { return resumed_; }
+  /// Something that concerns the listener for ready jobs.
+  [[nodiscard]] bool touches_ready() const noexcept {
+    return resumed_ || !(ready_.empty() && gone_.empty() && cancelled_.empty() && paused_.empty());
+  }
   [[nodiscard]] const std::vector<job_change>& changes() const noexcept { return changes_; }
 
 private:
@@ -45,6 +56,11 @@ private:
   std::vector<job_id> gone_;
   std::vector<attempt_key> cancelled_;
   std::vector<job_change> changes_;
+  std::vector<std::string> paused_;
+  bool resumed_ = false;
+
+  /// It is no longer ready: known to listeners as such, or never told to them.
+  void gone(job_id job);
 };
 
 } // namespace kcx

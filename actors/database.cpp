@@ -18,6 +18,9 @@ constexpr std::size_t abandon_round = 100;
 
 constexpr std::size_t promote_round = 500;
 
+/// Jobs removed by retention per message: a submission that comes meanwhile waits for no more than these.
+constexpr std::size_t removal_round = 50;
+
 } // namespace
 
 database::database(caf::actor_config& cfg, std::unique_ptr<job_store> store, database_options options)
@@ -33,6 +36,7 @@ database::database(caf::actor_config& cfg, std::unique_ptr<job_store> store, dat
 }
 
 database::behavior_type database::make_behavior() {
+  look_at_paused();
   return {
     [this](enqueue_atom, const std::vector<job_spec>& specs) {
       return write<expected<std::vector<job_record>>>([&] { return enqueue(specs); });
@@ -50,6 +54,25 @@ database::behavior_type database::make_behavior() {
     [this](abandon_atom, const std::string& worker) { return write<outcome>([&] { return abandon(worker); }); },
     [this](cancel_atom, job_id job, const std::string& who) {
       return write<expected<transition_result>>([&] { return cancel(job, who); });
+    },
+    [this](update_atom, job_id job, const job_patch& patch) {
+      return write<expected<transition_result>>([&] { return update(job, patch); });
+    },
+    [this](retry_atom, const retry_request& wanted) {
+      return write<expected<job_record>>([&] { return retry(wanted); });
+    },
+    [this](discard_atom, job_id job) { return write<outcome>([&] { return store_->discard_dead_letter(job); }); },
+    [this](bulk_atom, const bulk_request& wanted) {
+      return write<expected<std::vector<bulk_result>>>([&] { return bulk(wanted); });
+    },
+    [this](pause_atom, const std::string& queue, const std::string& who) {
+      return write<outcome>([&] { return pause(queue, who); });
+    },
+    [this](resume_atom, const std::string& queue) { return write<outcome>([&] { return resume(queue); }); },
+    [this](remove_atom, job_id job) { return write<expected<removed_job>>([&] { return store_->remove(job); }); },
+    [this](remove_atom, const retention_policy& policy) {
+      return write<expected<std::vector<removed_job>>>(
+        [&] { return store_->remove_expired(policy, options_.clock(), removal_round); });
     },
     [this](promote_atom) { return write<expected<std::optional<timestamp>>>([&] { return promote(); }); },
     [this](checkpoint_atom) { return checkpoint(); },
@@ -73,7 +96,9 @@ database::behavior_type database::make_behavior() {
 // -- handlers ---------------------------------------------------------------------------------------------------------
 
 expected<std::vector<job_record>> database::enqueue(const std::vector<job_spec>& specs) {
-  const auto at = now();
+  // Whether a start time lies ahead is the wall clock's to say; order is now()'s.
+  const bool timed = std::ranges::any_of(specs, [](const auto& each) { return each.run_at.has_value(); });
+  const auto at = timed ? options_.clock() : now();
   auto jobs = store_->insert(specs, at);
   if (jobs)
     batch_.inserted(*jobs, at);
@@ -114,8 +139,75 @@ expected<transition_result> database::cancel(job_id job, const std::string& who)
   return moved;
 }
 
+expected<transition_result> database::update(job_id job, const job_patch& patch) {
+  auto changed = store_->update(job, patch, now());
+  if (changed)
+    batch_.updated(*changed);
+  return changed;
+}
+
+expected<job_record> database::retry(const retry_request& wanted) {
+  const auto at = now();
+  auto job = store_->retry(wanted.job, wanted.secrets, at, wanted.what);
+  if (job)
+    batch_.inserted({*job}, at);
+  return job;
+}
+
+expected<std::vector<bulk_result>> database::bulk(const bulk_request& wanted) {
+  std::vector<bulk_result> results;
+  results.reserve(wanted.jobs.size());
+  for (const auto job : wanted.jobs) {
+    results.push_back(bulk_one(wanted, job));
+    // What the engine undid with the failed one is not told as done.
+    if (const auto& failure = results.back().failure; failure && !store_->in_transaction())
+      return *failure;
+  }
+  return results;
+}
+
+bulk_result database::bulk_one(const bulk_request& wanted, job_id job) {
+  bulk_result result{job};
+  switch (wanted.action) {
+  case bulk_action::cancel:
+    if (const auto moved = cancel(job, wanted.who))
+      result.state = moved->change.state;
+    else
+      result.failure = moved.error();
+    break;
+  case bulk_action::requeue:
+    if (const auto again = retry({job, {}, retry_what::dead_letter})) {
+      result.state = again->state;
+      result.created = again->id;
+    } else {
+      result.failure = again.error();
+    }
+    break;
+  case bulk_action::discard:
+    if (const auto gone = store_->discard_dead_letter(job); !gone)
+      result.failure = gone.error();
+    break;
+  }
+  return result;
+}
+
+outcome database::pause(const std::string& queue, const std::string& who) {
+  auto stored = store_->pause_queue(queue, who, now());
+  if (stored)
+    batch_.paused(queue);
+  return stored;
+}
+
+outcome database::resume(const std::string& queue) {
+  auto stored = store_->resume_queue(queue);
+  if (stored)
+    batch_.resumed();
+  return stored;
+}
+
 expected<std::optional<timestamp>> database::promote() {
-  auto promoted = store_->promote_due(now(), promote_round);
+  // By the clock as it is: what now() holds on to after a step back would start jobs early.
+  auto promoted = store_->promote_due(options_.clock(), promote_round);
   if (!promoted)
     return std::move(promoted).error();
   batch_.promoted(*promoted);
@@ -240,15 +332,33 @@ void database::publish(const commit_batch& batch) {
     else
       cancelling_.erase(change.id);
   }
-  if (ready_listener_ && !(batch.ready().empty() && batch.gone().empty() && batch.cancelled().empty())) {
-    ready_notice notice{++notice_number_, batch.ready(), batch.gone(), batch.cancelled()};
-    caf::anon_send(ready_listener_, ready_atom_v, std::move(notice));
-  }
+  if (batch.more_ready() || !batch.paused_queues().empty())
+    look_at_paused();
+  if (ready_listener_ && batch.touches_ready())
+    publish_ready(batch);
   if (!change_listeners_.empty() && !batch.changes().empty()) {
     const auto changes = std::make_shared<const std::vector<job_change>>(batch.changes());
     for (const auto& listener : change_listeners_)
       caf::anon_send(listener, changed_atom_v, changes);
   }
+}
+
+void database::publish_ready(const commit_batch& batch) {
+  ready_notice notice{++notice_number_,  batch.ready(),         batch.gone(),
+                      batch.cancelled(), batch.paused_queues(), batch.more_ready()};
+  if (!paused_.empty())
+    std::erase_if(notice.ready, [this](const ready_job& job) { return paused_.contains(job.queue); });
+  caf::anon_send(ready_listener_, ready_atom_v, std::move(notice));
+}
+
+void database::look_at_paused() {
+  auto names = store_->paused_queues();
+  if (!names) {
+    // Each claim is checked against the file all the same.
+    spdlog::warn("database: cannot read which queues are paused: {}", names.error().message);
+    return;
+  }
+  paused_ = {names->begin(), names->end()};
 }
 
 timestamp database::now() {

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,12 @@ private:
   expected<transition_result> complete(const attempt_result& result);
   outcome abandon(const std::string& worker);
   expected<transition_result> cancel(job_id job, const std::string& who);
+  expected<transition_result> update(job_id job, const job_patch& patch);
+  expected<job_record> retry(const retry_request& wanted);
+  expected<std::vector<bulk_result>> bulk(const bulk_request& wanted);
+  bulk_result bulk_one(const bulk_request& wanted, job_id job);
+  outcome pause(const std::string& queue, const std::string& who);
+  outcome resume(const std::string& queue);
   expected<std::optional<timestamp>> promote();
   expected<std::int64_t> checkpoint();
   expected<ready_snapshot> subscribe(const ready_listener_actor& listener);
@@ -63,6 +70,9 @@ private:
   void check_transaction(const error& failure);
   void fail_batch(const error& failure);
   void publish(const commit_batch& batch);
+  void publish_ready(const commit_batch& batch);
+  /// Reads anew which queues are paused.
+  void look_at_paused();
   /// Now, but never before an earlier answer of this function: a clock step back must not reorder the queue.
   timestamp now();
 
@@ -77,6 +87,8 @@ private:
   ready_listener_actor ready_listener_;
   /// Held jobs that are to end, with their attempt: told again to a new listener, whose predecessor may have lost it.
   std::map<job_id, std::int32_t> cancelling_;
+  /// As committed: their jobs are told to nobody as ready.
+  std::set<std::string> paused_;
   std::vector<change_listener_actor> change_listeners_;
 
   // Figures for status().

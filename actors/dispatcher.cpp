@@ -49,9 +49,12 @@ dispatcher::behavior_type dispatcher::make_behavior() {
     [this](step_atom, attempt_key key, const step_record& step) { return delegate(database_, step_atom_v, key, step); },
     [this](complete_atom, const attempt_result& result) {
       forget(result.key);
+      match(); // Its slots are free for a heavy job that another worker waits with.
       return delegate(database_, complete_atom_v, result);
     },
     [this](drain_atom) { drain(); },
+    [this](fleet_atom, const fleet& workers) { resize(workers); },
+    [this](why_atom, job_id job) { return why(job); },
     [this](rewire_atom, const database_actor& database) {
       database_ = database;
       subscribe();
@@ -117,12 +120,16 @@ void dispatcher::hear(const ready_notice& notice) {
   }
   last_notice_ = notice.number;
   apply(notice);
+  if (notice.anew)
+    subscribe();
 }
 
 void dispatcher::apply(const ready_notice& notice) {
   // Gone before ready: a job in both costs a claim that fails, never a job that is forgotten.
   for (const auto job : notice.gone)
     index_.remove(job);
+  for (const auto& queue : notice.paused)
+    index_.remove_queue(queue);
   for (const auto& job : unclaimed(notice.ready))
     index_.add(job);
   refill_if_needed();
@@ -182,7 +189,7 @@ void dispatcher::cancel(attempt_key key) {
 
 dispatcher::grant_promise dispatcher::ask(work_request request, const attempt_holder_actor& holder) {
   std::ranges::sort(request.labels);
-  watch(holder);
+  watch(holder, request.labels);
   question asker{std::move(request), holder, make_response_promise<expected<job_grant>>()};
   auto promise = asker.promise;
   if (draining_) {
@@ -250,7 +257,9 @@ void dispatcher::supersede(const std::string& worker) {
 }
 
 void dispatcher::adopt(const held_attempt& held, const attempt_holder_actor& holder) {
-  watch(holder);
+  auto labels = held.labels;
+  std::ranges::sort(labels);
+  watch(holder, std::move(labels));
   supersede(held.worker);
   held_[held.key] = {held.worker, held.project, held.weight, holder, 0, std::nullopt};
   index_.hold(held.project, held.weight);
@@ -258,9 +267,31 @@ void dispatcher::adopt(const held_attempt& held, const attempt_holder_actor& hol
     cancel(held.key);
 }
 
-void dispatcher::watch(const attempt_holder_actor& holder) {
-  if (watched_.insert(holder.address()).second)
+void dispatcher::watch(const attempt_holder_actor& holder, std::vector<std::string> labels) {
+  if (watched_.insert_or_assign(holder.address(), std::move(labels)).second)
     monitor(holder);
+}
+
+void dispatcher::resize(const fleet& workers) {
+  capacity_ = std::max<std::int64_t>(workers.capacity, 1);
+  index_.limit_weight(capacity_);
+  cordoned_ = workers.cordoned;
+  match();
+}
+
+bool dispatcher::is_cordoned(const std::string& worker) const {
+  return std::ranges::find(cordoned_, worker) != cordoned_.end();
+}
+
+std::int64_t dispatcher::free_slots() const {
+  auto free = capacity_;
+  for (const auto& [key, each] : held_)
+    free -= index_.limited(each.weight);
+  for (const auto& each : claims_) {
+    if (each.job)
+      free -= index_.limited(each.job->weight);
+  }
+  return free;
 }
 
 void dispatcher::holder_down(const caf::down_msg& down) {
@@ -278,6 +309,7 @@ void dispatcher::holder_down(const caf::down_msg& down) {
   // Their supervisor has them marked; here only the slots come free.
   for (const auto key : orphans)
     forget(key);
+  match();
 }
 
 void dispatcher::forget(attempt_key key) {
@@ -307,7 +339,11 @@ void dispatcher::match() {
   if (draining_ || holding_off_)
     return;
   for (auto each = waiting_.begin(); each != waiting_.end();) {
-    auto job = index_.take(each->request.labels);
+    if (is_cordoned(each->request.worker)) {
+      ++each;
+      continue;
+    }
+    auto job = index_.take(each->request.labels, free_slots());
     if (!job) {
       ++each;
       continue;
@@ -439,12 +475,49 @@ void dispatcher::tick() {
   match();
 }
 
+dispatch_view dispatcher::why(job_id job) const {
+  constexpr std::int64_t most = 10'000;
+  dispatch_view view;
+  view.ready = static_cast<std::int64_t>(index_.size());
+  view.capacity = capacity_;
+  view.free = std::max<std::int64_t>(free_slots(), 0);
+  view.workers = static_cast<std::int64_t>(watched_.size());
+  view.idle_workers =
+    std::ranges::count_if(waiting_, [this](const auto& each) { return !is_cordoned(each.request.worker); });
+  view.reserved_for = index_.reserved_for();
+  view.draining = draining_;
+  view.claiming = std::ranges::any_of(claims_, [job](const auto& each) { return each.job && each.job->id == job; });
+  const auto known = index_.find(job);
+  view.known = known.has_value();
+  if (!known)
+    return view;
+  view.weight = known->weight;
+  view.position = index_.position(job, most, [this](const auto& labels) {
+    return std::ranges::any_of(watched_, [&](const auto& each) { return std::ranges::includes(each.second, labels); });
+  });
+  view.missing_labels = known->labels;
+  for (const auto& [holder, labels] : watched_) {
+    std::vector<std::string> missing;
+    std::ranges::set_difference(known->labels, labels, std::back_inserter(missing));
+    if (missing.size() < view.missing_labels.size())
+      view.missing_labels = std::move(missing);
+  }
+  return view;
+}
+
 actor_status dispatcher::status() const {
-  return {{"ready_jobs", index_.size()},        {"ready_truncated", index_.truncated()},
-          {"waiting_workers", waiting_.size()}, {"open_claims", claims_.size()},
-          {"held_attempts", held_.size()},      {"granted", granted_},
-          {"lost_races", lost_races_},          {"unknown_claims", unknown_},
-          {"subscribed", subscribed_},          {"draining", draining_}};
+  return {{"ready_jobs", index_.size()},
+          {"ready_truncated", index_.truncated()},
+          {"waiting_workers", waiting_.size()},
+          {"open_claims", claims_.size()},
+          {"held_attempts", held_.size()},
+          {"granted", granted_},
+          {"lost_races", lost_races_},
+          {"unknown_claims", unknown_},
+          {"capacity", capacity_ == INT64_MAX ? actor_status{} : actor_status(capacity_)},
+          {"reserved_for", index_.reserved_for() ? actor_status(index_.reserved_for()->value) : actor_status{}},
+          {"subscribed", subscribed_},
+          {"draining", draining_}};
 }
 
 void dispatcher::on_stop() noexcept {

@@ -85,7 +85,12 @@ private:
   /// A new question of a worker means that it waits for nothing else, and holds nothing.
   void supersede(const std::string& worker);
   void adopt(const held_attempt& held, const attempt_holder_actor& holder);
-  void watch(const attempt_holder_actor& holder);
+  void watch(const attempt_holder_actor& holder, std::vector<std::string> labels);
+  void resize(const fleet& workers);
+  dispatch_view why(job_id job) const;
+  /// Slots that no job's weight fills.
+  [[nodiscard]] std::int64_t free_slots() const;
+  [[nodiscard]] bool is_cordoned(const std::string& worker) const;
   void holder_down(const caf::down_msg& down);
   void forget(attempt_key key);
   void drain();
@@ -126,7 +131,11 @@ private:
   std::map<attempt_key, bool> giving_back_;
   /// Cancelled attempts whose holder is not known yet.
   std::set<attempt_key> unclaimed_cancels_;
-  std::set<caf::actor_addr> watched_;
+  /// Workers with their labels, sorted.
+  std::map<caf::actor_addr, std::vector<std::string>> watched_;
+  /// Without bound until the worker supervisor has told.
+  std::int64_t capacity_ = INT64_MAX;
+  std::vector<std::string> cordoned_;
 
   bool draining_ = false;
   bool reminded_ = false;

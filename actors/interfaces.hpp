@@ -57,6 +57,21 @@ using database_actor = caf::typed_actor<
   caf::replies_to<abandon_atom, std::string>::with<outcome>,
   // Cancels a waiting job, or has a running one told. The text says who asked.
   caf::replies_to<cancel_atom, job_id, std::string>::with<expected<transition_result>>,
+  // Changes a waiting job. Fails with conflict if it no longer waits.
+  caf::replies_to<update_atom, job_id, job_patch>::with<expected<transition_result>>,
+  // Submits a final job again, as a new one. Fails with conflict, or invalid_input about its secrets.
+  caf::replies_to<retry_atom, retry_request>::with<expected<job_record>>,
+  // Takes a job from the dead letters. Fails with conflict if it is none.
+  caf::replies_to<discard_atom, job_id>::with<outcome>,
+  // Does the same with each of a few jobs; one that fails stops no other.
+  caf::replies_to<bulk_atom, bulk_request>::with<expected<std::vector<bulk_result>>>,
+  // From now on (until resumed, over restarts) no job of the queue is claimed. The second text says who asked.
+  caf::replies_to<pause_atom, std::string, std::string>::with<outcome>,
+  caf::replies_to<resume_atom, std::string>::with<outcome>,
+  // Forgets a final job; its logs are the asker's to remove. Fails with conflict.
+  caf::replies_to<remove_atom, job_id>::with<expected<removed_job>>,
+  // Forgets a few jobs that the policy does not keep; none left answers nothing. Their logs likewise.
+  caf::replies_to<remove_atom, retention_policy>::with<expected<std::vector<removed_job>>>,
   // Moves jobs that are due to the queue; answers when to ask again at the latest.
   caf::replies_to<promote_atom>::with<expected<std::optional<timestamp>>>,
   // Copies the write-ahead log into the database file; answers what is left of it, in bytes.
@@ -76,7 +91,9 @@ using reader_actor =
                    caf::replies_to<list_atom, job_filter>::with<expected<job_page>>,
                    // Where the log of an attempt (0: the latest) is and what bounds it.
                    caf::replies_to<log_atom, job_id, std::int32_t>::with<expected<log_location>>,
-                   caf::replies_to<stats_atom>::with<expected<queue_stats>>>::extend_with<status_actor>;
+                   caf::replies_to<stats_atom>::with<expected<queue_stats>>,
+                   // Queues that have unfinished jobs or are paused, by name.
+                   caf::replies_to<queues_atom>::with<expected<std::vector<queue_info>>>>::extend_with<status_actor>;
 
 // -- workers ----------------------------------------------------------------------------------------------------------
 
@@ -103,6 +120,10 @@ using dispatcher_actor = caf::typed_actor<
   caf::replies_to<complete_atom, attempt_result>::with<expected<transition_result>>,
   // Hands out nothing more.
   caf::reacts_to<drain_atom>, caf::reacts_to<rewire_atom, database_actor>,
+  // From the worker supervisor: how much fits, and who is left out.
+  caf::reacts_to<fleet_atom, fleet>,
+  // What holds this ready job back at the moment.
+  caf::replies_to<why_atom, job_id>::with<dispatch_view>,
   // To itself: what could not be asked before is asked again.
   caf::reacts_to<tick_atom>>::extend_with<ready_listener_actor>::extend_with<status_actor>;
 
@@ -125,6 +146,10 @@ using worker_supervisor_actor = caf::typed_actor<
   caf::reacts_to<exited_atom, std::uint32_t, std::uint64_t>,
   // No process of a dead runner of this slot and life is left.
   caf::reacts_to<swept_atom, std::uint32_t, std::uint64_t>,
+  // From now on so many slots; those beyond end with their job. Fails with draining.
+  caf::replies_to<slots_atom, std::uint32_t>::with<outcome>,
+  // The worker of this name is given no more jobs, or is again. Fails with not_found.
+  caf::replies_to<cordon_atom, std::string, bool>::with<outcome>,
   // Stops all workers; answered when no job and no runner is left.
   caf::replies_to<stop_atom, stop_mode>::with<outcome>,
   // Makes the worker of the slot (from 1) throw; see fault_atom.
@@ -136,7 +161,7 @@ using worker_supervisor_actor = caf::typed_actor<
 /// The SCHEDULER: everything that happens at a time.
 using scheduler_actor = caf::typed_actor<
   // To itself.
-  caf::reacts_to<tick_atom>, caf::reacts_to<checkpoint_atom>,
+  caf::reacts_to<tick_atom>, caf::reacts_to<checkpoint_atom>, caf::reacts_to<remove_atom>,
   caf::reacts_to<rewire_atom, database_actor>>::extend_with<change_listener_actor>::extend_with<status_actor>;
 
 // -- the outside ------------------------------------------------------------------------------------------------------
@@ -149,6 +174,7 @@ using http_bridge_actor =
                    // The node drains: takes no new job.
                    caf::reacts_to<drain_atom>, caf::reacts_to<rewire_atom, database_actor>,
                    caf::reacts_to<rewire_atom, std::vector<reader_actor>>, caf::reacts_to<rewire_atom, log_hub_actor>,
+                   caf::reacts_to<rewire_atom, dispatcher_actor>,
                    caf::reacts_to<rewire_atom, worker_supervisor_actor>>::extend_with<change_listener_actor>::
     extend_with<follower_host_actor>::extend_with<status_actor>;
 

@@ -18,6 +18,7 @@
 #include <caf/typed_actor.hpp>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ struct ready_notice {
   std::vector<job_id> gone;
   /// Held jobs that somebody cancelled; their workers must be told.
   std::vector<attempt_key> cancelled;
+  /// Nothing of these queues is ready any more.
+  std::vector<std::string> paused = {};
+  /// More became ready than `ready` names: the listener must ask for a snapshot.
+  bool anew = false;
 };
 
 /// The ready jobs at one moment, in dispatch order. `number` is that of the last notice it includes.
@@ -49,6 +54,30 @@ struct ready_snapshot {
   bool more = false;
   /// In the answer to a subscription: held jobs that somebody cancelled, since an earlier notice may have been lost.
   std::vector<attempt_key> cancelled = {};
+};
+
+/// What to do with each of several jobs; see bulk_result.
+enum class bulk_action : std::uint8_t { cancel, requeue, discard };
+
+struct bulk_request {
+  bulk_action action = bulk_action::cancel;
+  std::vector<job_id> jobs;
+  std::string who;
+};
+
+/// What became of one of them: an error, or its state and the job that takes its place.
+struct bulk_result {
+  job_id job;
+  std::optional<error> failure{};
+  job_state state = job_state::queued;
+  std::optional<job_id> created{};
+};
+
+/// A final job that is to be submitted again; see job_store::retry().
+struct retry_request {
+  job_id job;
+  std::map<std::string, std::string> secrets;
+  retry_what what = retry_what::any_final;
 };
 
 /// A worker's question for its next job.
@@ -67,6 +96,36 @@ struct held_attempt {
   std::string worker;
   std::string project;
   std::int32_t weight = 1;
+  /// The worker's.
+  std::vector<std::string> labels = {};
+};
+
+/// What the node's workers can take at the same time.
+struct fleet {
+  /// Slots for jobs' weights.
+  std::uint32_t capacity = 1;
+  /// Names of workers that are given nothing.
+  std::vector<std::string> cordoned;
+};
+
+/// What the dispatcher knows of one ready job, and of the moment.
+struct dispatch_view {
+  /// Not known: its claim is under way, its queue is paused, or it lies beyond the window.
+  bool known = false;
+  bool claiming = false;
+  /// How many are handed out up to and with this one, if nothing changes. Without a value: many.
+  std::optional<std::int64_t> position{};
+  std::int64_t ready = 0;
+  std::int64_t weight = 1;
+  std::int64_t free = 0;
+  std::int64_t capacity = 0;
+  std::int64_t workers = 0;
+  std::int64_t idle_workers = 0;
+  /// Labels of the job that the worker which has most of them lacks.
+  std::vector<std::string> missing_labels{};
+  /// The job that free slots are kept for.
+  std::optional<job_id> reserved_for{};
+  bool draining = false;
 };
 
 /// Who works on what, for the API.
@@ -75,6 +134,8 @@ struct worker_info {
   std::string state; ///< "starting", "idle", "busy", "stopping".
   std::optional<attempt_key> attempt;
   std::int64_t runner_pid = 0;
+  /// It is given no more jobs.
+  bool cordoned = false;
 };
 
 /// How a stop treats jobs that run.
@@ -104,24 +165,34 @@ CAF_BEGIN_TYPE_ID_BLOCK(kcx_messages, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(kcx_messages, (nlohmann::json))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::attempt_key))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::attempt_result))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::bulk_request))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::dispatch_view))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_grant>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_page>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_record>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::log_location>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::queue_stats>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::ready_snapshot>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::removed_job>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::int64_t>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::optional<kcx::timestamp>>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::bulk_result>>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::job_record>>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::transition_result>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::claim_request))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::queue_info>>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::removed_job>>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::fleet))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::held_attempt))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::http_exchange_ptr))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_changes))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_filter))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_id))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_patch))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::outcome))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::ready_notice))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::retention_policy))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::retry_request))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::runner_event))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::step_record))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::stop_mode))
@@ -131,16 +202,20 @@ CAF_ADD_TYPE_ID(kcx_messages, (std::vector<kcx::job_spec>))
 CAF_ADD_TYPE_ID(kcx_messages, (std::vector<kcx::worker_info>))
 
 CAF_ADD_ATOM(kcx_messages, kcx, abandon_atom, "abandon")
+CAF_ADD_ATOM(kcx_messages, kcx, bulk_atom, "bulk")
 CAF_ADD_ATOM(kcx_messages, kcx, cancel_atom, "cancel")
 CAF_ADD_ATOM(kcx_messages, kcx, changed_atom, "changed")
 CAF_ADD_ATOM(kcx_messages, kcx, checkpoint_atom, "checkpoint")
 CAF_ADD_ATOM(kcx_messages, kcx, claim_atom, "claim")
 CAF_ADD_ATOM(kcx_messages, kcx, complete_atom, "complete")
+CAF_ADD_ATOM(kcx_messages, kcx, cordon_atom, "cordon")
+CAF_ADD_ATOM(kcx_messages, kcx, discard_atom, "discard")
 CAF_ADD_ATOM(kcx_messages, kcx, drain_atom, "drain")
 CAF_ADD_ATOM(kcx_messages, kcx, enqueue_atom, "enqueue")
 CAF_ADD_ATOM(kcx_messages, kcx, exited_atom, "exited")
 CAF_ADD_ATOM(kcx_messages, kcx, expire_atom, "expire")
 CAF_ADD_ATOM(kcx_messages, kcx, fault_atom, "fault")
+CAF_ADD_ATOM(kcx_messages, kcx, fleet_atom, "fleet")
 CAF_ADD_ATOM(kcx_messages, kcx, flush_atom, "flush")
 CAF_ADD_ATOM(kcx_messages, kcx, follow_atom, "follow")
 CAF_ADD_ATOM(kcx_messages, kcx, get_atom, "get")
@@ -149,12 +224,18 @@ CAF_ADD_ATOM(kcx_messages, kcx, http_atom, "http")
 CAF_ADD_ATOM(kcx_messages, kcx, info_atom, "info")
 CAF_ADD_ATOM(kcx_messages, kcx, list_atom, "list")
 CAF_ADD_ATOM(kcx_messages, kcx, log_atom, "log")
+CAF_ADD_ATOM(kcx_messages, kcx, pause_atom, "pause")
 CAF_ADD_ATOM(kcx_messages, kcx, promote_atom, "promote")
+CAF_ADD_ATOM(kcx_messages, kcx, queues_atom, "queues")
 CAF_ADD_ATOM(kcx_messages, kcx, ready_atom, "ready")
 CAF_ADD_ATOM(kcx_messages, kcx, refill_atom, "refill")
 CAF_ADD_ATOM(kcx_messages, kcx, register_atom, "register")
+CAF_ADD_ATOM(kcx_messages, kcx, remove_atom, "remove")
+CAF_ADD_ATOM(kcx_messages, kcx, resume_atom, "resume")
+CAF_ADD_ATOM(kcx_messages, kcx, retry_atom, "retry")
 CAF_ADD_ATOM(kcx_messages, kcx, rewire_atom, "rewire")
 CAF_ADD_ATOM(kcx_messages, kcx, runner_atom, "runner")
+CAF_ADD_ATOM(kcx_messages, kcx, slots_atom, "slots")
 CAF_ADD_ATOM(kcx_messages, kcx, start_atom, "start")
 CAF_ADD_ATOM(kcx_messages, kcx, stats_atom, "stats")
 CAF_ADD_ATOM(kcx_messages, kcx, status_atom, "status")
@@ -164,29 +245,41 @@ CAF_ADD_ATOM(kcx_messages, kcx, subscribe_atom, "subscribe")
 CAF_ADD_ATOM(kcx_messages, kcx, swept_atom, "swept")
 CAF_ADD_ATOM(kcx_messages, kcx, tick_atom, "tick")
 CAF_ADD_ATOM(kcx_messages, kcx, unfollow_atom, "unfollow")
+CAF_ADD_ATOM(kcx_messages, kcx, update_atom, "update")
+CAF_ADD_ATOM(kcx_messages, kcx, why_atom, "why")
 CAF_END_TYPE_ID_BLOCK(kcx_messages)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(nlohmann::json)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::attempt_key)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::attempt_result)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::bulk_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::dispatch_view)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_grant>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_page>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_record>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::log_location>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::queue_stats>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::ready_snapshot>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::removed_job>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::int64_t>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::optional<kcx::timestamp>>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::bulk_result>>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::job_record>>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::transition_result>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::claim_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::queue_info>>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::removed_job>>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::fleet)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::held_attempt)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::http_exchange_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_changes)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_filter)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_id)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_patch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::outcome)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::ready_notice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::retention_policy)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::retry_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::runner_event)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::step_record)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::stop_mode)

@@ -3,8 +3,10 @@
 #include "actors/http/auth.hpp"
 #include "actors/http/authenticate.hpp"
 #include "actors/http/server.hpp"
+#include "actors/leftovers.hpp"
 #include "actors/node_children.hpp"
 #include "actors/runner/job_environment.hpp"
+#include "storage/sqlite/reader.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -145,6 +147,7 @@ public:
   }
 
   outcome start_actors() {
+    auto workspaces = list_workspaces(data_.path());
     root_options options;
     options.factories = make_factories(context_);
     options.fault_injection = options_.fault_injection;
@@ -159,6 +162,8 @@ public:
     settled_.get_future().wait();
     if (auto why = failure(); !why.empty())
       return error{ec::internal, std::move(why), {}};
+    sweep_leftovers(data_.path(), std::move(workspaces), files_.executor(),
+                    [file = data_.database()] { return open_sqlite_reader(file); });
     return data_.announce({context_.http_url, context_.inspect_url});
   }
 

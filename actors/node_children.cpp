@@ -5,6 +5,7 @@
 #include "actors/http/auth.hpp"
 #include "actors/http/bridge.hpp"
 #include "actors/inspector/inspector.hpp"
+#include "actors/leftovers.hpp"
 #include "actors/log_hub.hpp"
 #include "actors/reader.hpp"
 #include "actors/runner/job_environment.hpp"
@@ -18,12 +19,18 @@
 
 #include <caf/actor_system.hpp>
 
+#include <algorithm>
 #include <unistd.h>
 #include <utility>
 
 namespace kcx {
 
 namespace {
+
+/// Later, on a file thread.
+void remove_files(const node_context& context, std::vector<removed_job> jobs) {
+  context.files.post([dir = context.data.path(), jobs = std::move(jobs)] { remove_job_files(dir, jobs); });
+}
 
 // -- storage side -----------------------------------------------------------------------------------------------------
 
@@ -81,6 +88,28 @@ worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local
 
 // -- the outside ------------------------------------------------------------------------------------------------------
 
+retention_policy retention_of(const settings& options) {
+  retention_policy policy;
+  for (const auto& [name, age] : options.keep)
+    policy[parse_job_state(name).value()].age = age;
+  for (const auto& [name, count] : options.keep_count)
+    policy[parse_job_state(name).value()].count = count;
+  return policy;
+}
+
+scheduler_actor make_scheduler(const node_context& context, caf::local_actor& parent, const node_actors& others) {
+  scheduler_options options;
+  options.retention = retention_of(context.options);
+  for (const auto& [state, rule] : options.retention) {
+    // Short times are for tests and small disks: then a look every minute would be too rare.
+    if (rule.age)
+      options.retention_interval =
+        std::clamp(*rule.age / 2, std::chrono::milliseconds{500}, options.retention_interval);
+  }
+  options.remove_files = [&context](std::vector<removed_job> jobs) { remove_files(context, std::move(jobs)); };
+  return parent.spawn<scheduler>(others.database, std::move(options));
+}
+
 nlohmann::json describe(const node_context& context) {
   return {{"version", KCX_VERSION},
           {"pid", ::getpid()},
@@ -98,7 +127,9 @@ http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, c
   settings.node = describe(context);
   settings.fault_injection = context.options.fault_injection;
   settings.files = context.files.executor();
-  bridge_peers peers{others.database, others.readers, others.log_hub, others.worker_supervisor, others.root};
+  settings.remove_files = [&context](removed_job job) { remove_files(context, {job}); };
+  bridge_peers peers{others.database,          others.readers, others.log_hub,
+                     others.worker_supervisor, others.root,    others.dispatcher};
   return parent.spawn<http_bridge>(std::move(peers), std::move(settings));
 }
 
@@ -138,8 +169,8 @@ child_factories make_factories(node_context& context) {
   make.worker_supervisor = [&context](caf::local_actor& parent, const node_actors& others) {
     return make_worker_supervisor(context, parent, others);
   };
-  make.scheduler = [](caf::local_actor& parent, const node_actors& others) -> scheduler_actor {
-    return parent.spawn<scheduler>(others.database);
+  make.scheduler = [&context](caf::local_actor& parent, const node_actors& others) {
+    return make_scheduler(context, parent, others);
   };
   make.http_bridge = [&context](caf::local_actor& parent, const node_actors& others) {
     return make_bridge(context, parent, others);

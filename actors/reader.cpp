@@ -11,6 +11,7 @@ reader::behavior_type reader::make_behavior() {
     [this](list_atom, const job_filter& filter) { return source_->jobs(filter); },
     [this](log_atom, job_id job, std::int32_t attempt) { return locate_log(job, attempt); },
     [this](stats_atom) { return source_->stats(); },
+    [this](queues_atom) { return source_->queues(); },
     [](status_atom) { return actor_status::object(); },
     [this](fault_atom, const std::string& text) { fault(text); },
   };

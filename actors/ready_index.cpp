@@ -71,9 +71,20 @@ bool ready_index::remove(job_id id) {
   return true;
 }
 
+void ready_index::remove_queue(const std::string& queue) {
+  std::vector<job_id> gone;
+  for (const auto& [id, job] : jobs_) {
+    if (job.where->queue == queue)
+      gone.push_back(job.at.id);
+  }
+  for (const auto id : gone)
+    remove(id);
+}
+
 // -- handing out ------------------------------------------------------------------------------------------------------
 
-std::optional<ready_job> ready_index::take(const std::vector<std::string>& labels) {
+std::optional<ready_job> ready_index::take(const std::vector<std::string>& labels, std::int64_t free) {
+  reserved_for_.reset();
   const head* best = nullptr;
   lane* where = nullptr;
   for (auto& [key, each] : lanes_) {
@@ -87,6 +98,10 @@ std::optional<ready_job> ready_index::take(const std::vector<std::string>& label
     return std::nullopt;
   auto& owner = *best->owner;
   const auto found = jobs_.find(best->first.id.value);
+  if (limited(found->second.weight) > free) {
+    reserved_for_ = best->first.id;
+    return std::nullopt;
+  }
   ready_job job{found->second.at.id, found->second.at.order_key, found->second.weight, owner.name, where->queue,
                 where->labels};
   erase(found);
@@ -96,6 +111,75 @@ std::optional<ready_job> ready_index::take(const std::vector<std::string>& label
     changed.tag = virtual_time_ + job.weight;
   });
   return job;
+}
+
+std::optional<ready_job> ready_index::find(job_id id) const {
+  const auto found = jobs_.find(id.value);
+  if (found == jobs_.end())
+    return std::nullopt;
+  const auto& job = found->second;
+  return ready_job{id, job.at.order_key, job.weight, job.owner->name, job.where->queue, job.where->labels};
+}
+
+namespace {
+
+/// The jobs of one project in several lanes, in one order.
+class merged {
+public:
+  void add(const std::set<ready_position>& jobs) { lanes_.emplace_back(jobs.begin(), jobs.end()); }
+
+  [[nodiscard]] const ready_position* first() const {
+    const ready_position* best = nullptr;
+    for (const auto& [at, end] : lanes_)
+      if (at != end && (best == nullptr || *at < *best))
+        best = &*at;
+    return best;
+  }
+
+  void pop() {
+    const auto* best = first();
+    for (auto& [at, end] : lanes_)
+      if (at != end && &*at == best)
+        return void(++at);
+  }
+
+private:
+  using iterator = std::set<ready_position>::const_iterator;
+  std::vector<std::pair<iterator, iterator>> lanes_;
+};
+
+} // namespace
+
+std::optional<std::int64_t>
+ready_index::position(job_id id, std::int64_t most,
+                      const std::function<bool(const std::vector<std::string>&)>& fits) const {
+  const auto wanted = jobs_.find(id.value);
+  if (wanted == jobs_.end() || !fits(wanted->second.where->labels))
+    return std::nullopt;
+  std::map<std::string, merged> waiting;
+  std::set<std::tuple<std::int64_t, std::int64_t, ready_position, std::string>> order;
+  for (const auto& [name, owner] : projects_) {
+    auto& jobs = waiting[name];
+    for (const auto& [where, positions] : owner.lanes)
+      if (fits(where->labels))
+        jobs.add(positions);
+    if (const auto* first = jobs.first())
+      order.emplace(owner.held, owner.tag, *first, name);
+  }
+  auto now = virtual_time_;
+  for (std::int64_t count = 1; count <= most && !order.empty(); ++count) {
+    auto [held, tag, first, name] = *order.begin();
+    if (first.id == id)
+      return count;
+    order.erase(order.begin());
+    const auto weight = jobs_.at(first.id.value).weight;
+    now = std::max(now, tag);
+    auto& jobs = waiting[name];
+    jobs.pop();
+    if (const auto* next = jobs.first())
+      order.emplace(held + weight, now + weight, *next, name);
+  }
+  return std::nullopt;
 }
 
 void ready_index::hold(const std::string& name, std::int32_t weight) {

@@ -14,8 +14,10 @@
 
 #include "storage/job.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -55,15 +57,36 @@ public:
   /// A job is no longer ready. An unknown one is ignored: false.
   bool remove(job_id id);
 
+  /// No job of the queue is ready any longer.
+  void remove_queue(const std::string& queue);
+
   [[nodiscard]] std::size_t size() const noexcept { return jobs_.size(); }
   [[nodiscard]] bool contains(job_id id) const noexcept { return jobs_.contains(id.value); }
 
   // -- handing out ---------------------------------------------------------------------------------------------------
 
   /// Takes out the next job for a worker that has these labels (sorted, each once); its project is then held to have
-  /// the job's weight more. Nothing if no job fits. The cost grows with the number of different label sets that wait,
-  /// and with the logarithm of everything else.
-  std::optional<ready_job> take(const std::vector<std::string>& labels);
+  /// the job's weight more. Nothing if no job fits, or if the next one is heavier than `free` (a heavy job must not be
+  /// overtaken for ever, so free slots are kept for it). The cost grows with the number of different label sets that
+  /// wait, and with the logarithm of everything else.
+  std::optional<ready_job> take(const std::vector<std::string>& labels, std::int64_t free = INT64_MAX);
+
+  /// Weights count as no more than this: a job heavier than everything there is runs alone.
+  void limit_weight(std::int64_t capacity) { capacity_ = capacity; }
+  [[nodiscard]] std::int64_t limited(std::int32_t weight) const noexcept {
+    return std::min<std::int64_t>(weight, capacity_);
+  }
+
+  /// The job that take() kept free slots for last time, if it did.
+  [[nodiscard]] std::optional<job_id> reserved_for() const noexcept { return reserved_for_; }
+
+  /// As add() got it, for a known job.
+  [[nodiscard]] std::optional<ready_job> find(job_id id) const;
+
+  /// How many jobs take() would give up to and with this one, if no job ended and none came, to workers of which at
+  /// least one `fits` the labels. Nothing beyond `most`, or if it is unknown or fits nobody.
+  [[nodiscard]] std::optional<std::int64_t>
+  position(job_id id, std::int64_t most, const std::function<bool(const std::vector<std::string>&)>& fits) const;
 
   /// A job of this project, found running rather than taken here, holds `weight` slots.
   void hold(const std::string& project, std::int32_t weight);
@@ -143,6 +166,8 @@ private:
   /// The tag of the latest start: a project that was idle joins here, with no credit for the time it had nothing to do.
   std::int64_t virtual_time_ = 0;
   std::optional<ready_position> complete_to_;
+  std::int64_t capacity_ = INT64_MAX;
+  std::optional<job_id> reserved_for_;
 };
 
 } // namespace kcx

@@ -196,7 +196,10 @@ void root_supervisor::rewire(child which) {
     anon_send(a.worker_supervisor, rewire_atom_v, a.log_hub);
     anon_send(a.http_bridge, rewire_atom_v, a.log_hub);
     break;
-  case child::dispatcher: anon_send(a.worker_supervisor, rewire_atom_v, a.dispatcher); break;
+  case child::dispatcher:
+    anon_send(a.worker_supervisor, rewire_atom_v, a.dispatcher);
+    anon_send(a.http_bridge, rewire_atom_v, a.dispatcher);
+    break;
   case child::worker_supervisor: anon_send(a.http_bridge, rewire_atom_v, a.worker_supervisor); break;
   case child::scheduler:
   case child::http_bridge:

@@ -18,9 +18,12 @@ scheduler::scheduler(caf::actor_config& cfg, database_actor database, scheduler_
 scheduler::behavior_type scheduler::make_behavior() {
   promote();
   delayed_send(this, options_.checkpoint_interval, checkpoint_atom_v);
+  if (!options_.retention.empty())
+    delayed_send(this, options_.retention_pause, remove_atom_v);
   return {
     [this](tick_atom) { tick(); },
     [this](checkpoint_atom) { checkpoint(); },
+    [this](remove_atom) { remove_expired(); },
     [this](rewire_atom, const database_actor& database) {
       database_ = database;
       promote();
@@ -33,7 +36,7 @@ scheduler::behavior_type scheduler::make_behavior() {
 
 void scheduler::hear(const job_changes& changes) {
   // When it is due stands in the database only: ask.
-  if (std::ranges::any_of(*changes, [](const auto& each) { return each.state == job_state::scheduled; }))
+  if (std::ranges::any_of(*changes, [](const auto& each) { return each.timed || each.state == job_state::scheduled; }))
     promote();
 }
 
@@ -98,9 +101,29 @@ void scheduler::checkpoint() {
       });
 }
 
+void scheduler::remove_expired() {
+  request(database_, options_.request_timeout, remove_atom_v, options_.retention)
+    .then([this](const expected<std::vector<removed_job>>& answer) { removed(answer); },
+          [this](const caf::error& why) {
+            removed(error{ec::timeout, caf::to_string(why), {}});
+          });
+}
+
+void scheduler::removed(const expected<std::vector<removed_job>>& answer) {
+  if (!answer)
+    spdlog::warn("scheduler: jobs that need not be kept were not removed: {}", answer.error().message);
+  const bool some = answer && !answer->empty();
+  if (some) {
+    removed_ += answer->size();
+    options_.remove_files(*answer);
+  }
+  delayed_send(this, some ? options_.retention_pause : options_.retention_interval, remove_atom_v);
+}
+
 actor_status scheduler::status() const {
   return {{"next_due", next_due_ ? actor_status(to_rfc3339(*next_due_)) : actor_status{}},
           {"promotions", promotions_},
+          {"removed_jobs", removed_},
           {"wal_bytes", wal_bytes_}};
 }
 

@@ -22,6 +22,15 @@ struct scheduler_options {
   /// Between two checkpoints of the write-ahead log; the database makes more of its own under load.
   std::chrono::milliseconds checkpoint_interval{30'000};
   std::chrono::milliseconds request_timeout{10'000};
+
+  /// Which final jobs are kept. A state without a rule is kept for ever.
+  retention_policy retention;
+  /// Told of the jobs that retention removed: what they left on disk must go. Must not block.
+  std::function<void(std::vector<removed_job>)> remove_files = [](const std::vector<removed_job>&) {};
+  /// Between two looks for jobs to remove.
+  std::chrono::milliseconds retention_interval{60'000};
+  /// Between two rounds while there are some: others' writes come first.
+  std::chrono::milliseconds retention_pause{20};
 };
 
 class scheduler : public actor_base<scheduler_actor> {
@@ -38,6 +47,8 @@ private:
   void wake_in(std::chrono::milliseconds span);
   void tick();
   void checkpoint();
+  void remove_expired();
+  void removed(const expected<std::vector<removed_job>>& answer);
   actor_status status() const;
 
   void on_stop() noexcept override { database_ = nullptr; }
@@ -51,6 +62,7 @@ private:
   std::optional<timestamp> next_due_;
   std::int64_t wal_bytes_ = 0;
   std::uint64_t promotions_ = 0;
+  std::uint64_t removed_ = 0;
 };
 
 } // namespace kcx

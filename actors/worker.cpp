@@ -289,7 +289,7 @@ void worker::rewire(const dispatcher_actor& dispatcher) {
     ask();
     return;
   }
-  held_attempt held{grant_->key, options_.name, grant_->spec.project, grant_->spec.weight};
+  held_attempt held{grant_->key, options_.name, grant_->spec.project, grant_->spec.weight, options_.labels};
   send(dispatcher_, register_atom_v, std::move(held), myself());
 }
 

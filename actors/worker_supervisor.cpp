@@ -48,16 +48,14 @@ worker_supervisor::worker_supervisor(caf::actor_config& cfg, worker_supervisor_o
                                      dispatcher_actor dispatcher, log_hub_actor log_hub)
   : actor_base{cfg, "worker_supervisor"}, options_{std::move(options)}, database_{std::move(database)},
     dispatcher_{std::move(dispatcher)}, log_hub_{std::move(log_hub)} {
-  for (std::uint32_t number = 1; number <= options_.slots; ++number) {
-    slot fresh;
-    fresh.number = number;
-    fresh.name = options_.name + "/" + std::to_string(number);
-    slots_.push_back(std::move(fresh));
-  }
+  wanted_ = options_.slots;
+  while (slots_.size() < wanted_)
+    add_slot();
   set_down_handler([this](const caf::down_msg& down) { worker_down(down); });
 }
 
 worker_supervisor::behavior_type worker_supervisor::make_behavior() {
+  tell_fleet();
   // Processes of an earlier supervisor or node first, for all slots: a job that was queued again must not start in one
   // slot while its former tree still lives in another.
   options_.runners->sweep(
@@ -73,6 +71,8 @@ worker_supervisor::behavior_type worker_supervisor::make_behavior() {
         exited(*where);
     },
     [this](swept_atom, std::uint32_t number, std::uint64_t life) { swept(number, life); },
+    [this](slots_atom, std::uint32_t slots) { return resize(slots); },
+    [this](cordon_atom, const std::string& worker, bool on) { return cordon(worker, on); },
     [this](stop_atom, stop_mode mode) { return stop(mode); },
     [this](fault_atom, std::uint32_t number, const std::string& text) {
       if (number >= 1 && number <= slots_.size() && slots_[number - 1].worker)
@@ -81,6 +81,7 @@ worker_supervisor::behavior_type worker_supervisor::make_behavior() {
     [this](rewire_atom, const database_actor& database) { database_ = database; },
     [this](rewire_atom, const dispatcher_actor& dispatcher) {
       dispatcher_ = dispatcher;
+      tell_fleet();
       to_workers([&](const auto& each) { caf::anon_send(each, rewire_atom_v, dispatcher); });
     },
     [this](rewire_atom, const log_hub_actor& log_hub) {
@@ -151,7 +152,7 @@ void worker_supervisor::worker_down(const caf::down_msg& down) {
   if (where.now == phase::sweeping)
     return abandon_when_empty(where);
   const bool busy = where.runner->running().has_value();
-  if (stopping_ && !down.reason && !busy)
+  if (leaves(where) && !down.reason && !busy)
     return close(where);
   spdlog::error("worker_supervisor: worker {} went down: {}", where.name, text_of(down.reason));
   if (!allow_restart(where, text_of(down.reason)))
@@ -173,9 +174,56 @@ caf::typed_response_promise<outcome> worker_supervisor::stop(stop_mode mode) {
   return promise;
 }
 
+void worker_supervisor::add_slot() {
+  slot fresh;
+  fresh.number = static_cast<std::uint32_t>(slots_.size()) + 1;
+  fresh.name = options_.name + "/" + std::to_string(fresh.number);
+  slots_.push_back(std::move(fresh));
+}
+
+outcome worker_supervisor::resize(std::uint32_t slots) {
+  if (stopping_)
+    return error{ec::draining, "the node is stopping", {}};
+  wanted_ = slots;
+  for (auto& where : slots_) {
+    if (leaves(where) && where.now != phase::closed)
+      stop_slot(where);
+    else if (!leaves(where) && where.now == phase::closed)
+      start_runner(where);
+  }
+  while (slots_.size() < wanted_) {
+    add_slot();
+    start_runner(slots_.back());
+  }
+  tell_fleet();
+  return kcx::done{};
+}
+
+outcome worker_supervisor::cordon(const std::string& worker, bool on) {
+  const auto found =
+    std::ranges::find_if(slots_, [&](const auto& each) { return each.name == worker && each.now != phase::closed; });
+  if (found == slots_.end())
+    return error{ec::not_found, "there is no worker " + worker, {}};
+  found->cordoned = on;
+  tell_fleet();
+  return kcx::done{};
+}
+
+void worker_supervisor::tell_fleet() {
+  fleet workers{0, {}};
+  for (const auto& each : slots_) {
+    if (each.cordoned)
+      workers.cordoned.push_back(each.name);
+    else if (each.number <= wanted_)
+      ++workers.capacity;
+  }
+  if (dispatcher_)
+    caf::anon_send(dispatcher_, fleet_atom_v, std::move(workers));
+}
+
 void worker_supervisor::stop_slot(slot& where) {
   switch (where.now) {
-  case phase::working: caf::anon_send(where.worker, stop_atom_v, *stopping_); break;
+  case phase::working: caf::anon_send(where.worker, stop_atom_v, stopping_.value_or(stop_mode::drain)); break;
   case phase::launching: close(where); break;
   case phase::closed: closed(where); break;
   // These go on to their end, and find there that the supervisor stops.
@@ -225,7 +273,7 @@ void worker_supervisor::spawn_worker(slot& where) {
     *this, {where.name, where.pid, [to = where.runner](const runner_command& command) { return to->send(command); },
             dispatcher_, log_hub_, address()});
   monitor(where.worker);
-  if (stopping_)
+  if (leaves(where))
     stop_slot(where);
 }
 
@@ -270,7 +318,7 @@ void worker_supervisor::abandoned(slot& where, std::uint64_t number, const outco
     remind();
     return;
   }
-  if (stopping_)
+  if (leaves(where))
     close(where);
   else if (where.runner)
     spawn_worker(where);
@@ -289,7 +337,9 @@ void worker_supervisor::close(slot& where) {
 
 void worker_supervisor::closed(slot& where) {
   where.now = phase::closed;
-  if (!std::ranges::all_of(slots_, [](const auto& each) { return each.now == phase::closed; }))
+  if (!leaves(where)) // It was wanted again before it had ended.
+    return start_runner(where);
+  if (!stopping_ || !std::ranges::all_of(slots_, [](const auto& each) { return each.now == phase::closed; }))
     return;
   for (auto& promise : std::exchange(stop_promises_, {}))
     promise.deliver(outcome{kcx::done{}});
@@ -339,10 +389,12 @@ void worker_supervisor::to_workers(const std::function<void(const worker_actor&)
 std::vector<worker_info> worker_supervisor::list() const {
   std::vector<worker_info> result;
   for (const auto& each : slots_) {
-    worker_info info{each.name, "starting", std::nullopt, each.pid};
+    if (each.now == phase::closed && !stopping_)
+      continue;
+    worker_info info{each.name, "starting", std::nullopt, each.pid, each.cordoned};
     if (each.runner)
       info.attempt = each.runner->running();
-    if (stopping_)
+    if (leaves(each))
       info.state = "stopping";
     else if (each.now == phase::working)
       info.state = info.attempt ? "busy" : "idle";
@@ -354,7 +406,7 @@ std::vector<worker_info> worker_supervisor::list() const {
 actor_status worker_supervisor::status() const {
   const auto workers = list();
   const auto busy = std::ranges::count_if(workers, [](const auto& each) { return each.attempt.has_value(); });
-  return {{"slots", slots_.size()}, {"busy", busy}, {"restarts", restarts_}, {"stopping", stopping_.has_value()}};
+  return {{"slots", wanted_}, {"busy", busy}, {"restarts", restarts_}, {"stopping", stopping_.has_value()}};
 }
 
 void worker_supervisor::on_stop() noexcept {

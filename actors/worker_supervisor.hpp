@@ -93,6 +93,7 @@ private:
     std::shared_ptr<line> runner;
     std::int32_t pid = 0;
     worker_actor worker;
+    bool cordoned = false;
     bool swept = false;
     bool abandon_asked = false;
     std::uint64_t abandon_number = 0;
@@ -106,6 +107,13 @@ private:
   void swept(std::uint32_t number, std::uint64_t life);
   void worker_down(const caf::down_msg& down);
   caf::typed_response_promise<outcome> stop(stop_mode mode);
+  outcome resize(std::uint32_t slots);
+  outcome cordon(const std::string& worker, bool on);
+  /// Tells the dispatcher how much fits.
+  void tell_fleet();
+  void add_slot();
+  /// The slot is to end with what it does: all stop, or it is one too many.
+  [[nodiscard]] bool leaves(const slot& where) const noexcept { return stopping_ || where.number > wanted_; }
   void stop_slot(slot& where);
   void tick();
 
@@ -133,7 +141,9 @@ private:
   database_actor database_;
   dispatcher_actor dispatcher_;
   log_hub_actor log_hub_;
-  std::vector<slot> slots_;
+  /// Those beyond `wanted_` are closed, or about to be. Addresses stay: it only grows.
+  std::deque<slot> slots_;
+  std::uint32_t wanted_ = 0;
   std::optional<stop_mode> stopping_;
   std::vector<caf::typed_response_promise<outcome>> stop_promises_;
   bool reminded_ = false;

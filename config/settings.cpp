@@ -87,6 +87,42 @@ bool add_label(std::vector<std::string>& to, std::string_view text) {
   return true;
 }
 
+constexpr std::array final_states{"succeeded"sv, "failed"sv,      "timed_out"sv,
+                                  "cancelled"sv, "interrupted"sv, "skipped"sv};
+
+/// "STATE:VALUE" with a final state, or "all", and a value that `parse` takes, or "forever".
+template <class Value, class Parse>
+bool add_rule(std::map<std::string, Value>& to, std::string_view text, Parse parse) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos)
+    return false;
+  const auto state = text.substr(0, colon);
+  const auto word = text.substr(colon + 1);
+  const auto value = word == "forever" ? std::nullopt : parse(word);
+  if ((!value && word != "forever") ||
+      (state != "all" && std::find(final_states.begin(), final_states.end(), state) == final_states.end()))
+    return false;
+  for (const auto name : final_states) {
+    if (state != "all" && state != name)
+      continue;
+    to.erase(std::string{name});
+    if (value)
+      to.emplace(name, *value);
+  }
+  return true;
+}
+
+bool add_keep(std::map<std::string, std::chrono::milliseconds>& to, std::string_view text) {
+  return add_rule(to, text, [](std::string_view word) {
+    const auto span = parse_duration(word);
+    return span && *span >= 1s && *span <= 24h * 36'500 ? span : std::nullopt;
+  });
+}
+
+bool add_keep_count(std::map<std::string, std::int64_t>& to, std::string_view text) {
+  return add_rule(to, text, [](std::string_view word) { return parse_number(word, 0, 1'000'000'000); });
+}
+
 // -- the table
 // ---------------------------------------------------------------------------------------------------------
 
@@ -142,6 +178,16 @@ std::vector<row> job_rows(const settings& base) {
      "Jobs",
      "Log kept of each attempt of a job that does not say itself",
      [](settings& to, std::string_view value) { return read_size(to.log_limit, value, 4LL << 10, 1LL << 40); }},
+    {{"keep", "STATE:DURATION", "(30d; 90d for failed, timed_out and interrupted)",
+      "STATE:DURATION with a final state or \"all\" and a duration from 1s to 36500d or \"forever\"", true},
+     "Jobs",
+     "How long jobs of a final state stay listed after their end; may be given several times",
+     [](settings& to, std::string_view value) { return add_keep(to.keep, value); }},
+    {{"keep-count", "STATE:N", "(all)",
+      "STATE:N with a final state or \"all\" and a whole number from 0 or \"forever\"", true},
+     "Jobs",
+     "How many jobs of a final state stay listed, the newest; may be given several times",
+     [](settings& to, std::string_view value) { return add_keep_count(to.keep_count, value); }},
     {{"drain-timeout", "DURATION", format_duration(base.drain_timeout), "a duration from 0s to 7d"},
      "Stopping",
      "How long SIGTERM lets running jobs go on before they are ended",
@@ -292,6 +338,15 @@ void describe(CLI::App& app) {
 }
 
 } // namespace
+
+std::map<std::string, std::chrono::milliseconds> default_keep() {
+  std::map<std::string, std::chrono::milliseconds> keep;
+  for (const auto name : final_states) {
+    const bool worth_a_look = name == "failed" || name == "timed_out" || name == "interrupted";
+    keep.emplace(name, 24h * (worth_a_look ? 90 : 30));
+  }
+  return keep;
+}
 
 std::string_view to_string(log_level level) noexcept {
   return log_levels.at(static_cast<std::size_t>(level));

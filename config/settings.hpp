@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ namespace kcx {
 enum class log_level : std::uint8_t { debug, info, warning, error };
 [[nodiscard]] std::string_view to_string(log_level level) noexcept;
 [[nodiscard]] std::optional<log_level> parse_log_level(std::string_view text) noexcept;
+
+/// 30 days; 90 for jobs that somebody may want to look into.
+[[nodiscard]] std::map<std::string, std::chrono::milliseconds> default_keep();
 
 /// A complete and checked set. The members' initial values are the defaults.
 struct settings {
@@ -45,6 +49,11 @@ struct settings {
   std::chrono::milliseconds drain_timeout{60'000};
   /// When the node ends jobs: from SIGTERM to SIGKILL, unless the job's own cancel_grace_s is shorter.
   std::chrono::milliseconds stop_grace{2'000};
+
+  /// How long a job stays listed after its end, by the name of its final state; a state that is missing, for ever.
+  std::map<std::string, std::chrono::milliseconds> keep = default_keep();
+  /// How many final jobs of a state stay listed, the newest ones; a state that is missing, all.
+  std::map<std::string, std::int64_t> keep_count;
 
   /// Read-only database connections, each an actor with a thread, 1 … 64.
   std::int32_t readers = 2;

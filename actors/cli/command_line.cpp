@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 namespace kcx::cli {
@@ -107,8 +108,16 @@ void add_job_options(CLI::App& to, job_flags& job) {
   add_number(to, "--max-interrupts", job.max_interrupts, "Queue it again at most N times after interrupts [3]");
 }
 
+void add_filter(CLI::App& to, list_flags& list) {
+  add_texts(to, "-s,--state", "STATE", list.states, "Only jobs in this state");
+  add_text(to, "-p,--project", "NAME", list.project, "Only jobs of this project");
+  add_text(to, "-q,--queue", "NAME", list.queue, "Only jobs of this queue");
+  add_text(to, "-n,--name", "NAME", list.name, "Only jobs of this name");
+  add_text(to, "-l,--label", "LABEL", list.label, "Only jobs with this label");
+}
+
 /// CLI11 keeps a list option that may stand without a value; ids are read by hand so that "12x" is told as such.
-void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several) {
+void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required = true) {
   auto read = [&ids](const std::vector<std::string>& words) {
     for (const auto& word : words) {
       auto id = parse_number(word, 1, INT64_MAX);
@@ -117,8 +126,9 @@ void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several) {
       ids.push_back(*id);
     }
   };
-  auto* option =
-    to.add_option_function<std::vector<std::string>>("ID", read, "Number of the job")->type_name("")->required();
+  auto* option = to.add_option_function<std::vector<std::string>>("ID", read, "Number of the job")
+                   ->type_name("")
+                   ->required(required);
   if (!several)
     option->expected(1);
 }
@@ -176,26 +186,76 @@ void add_job_commands(CLI::App& app, invocation& to) {
     add_command(app, to, "wait", verb::wait, "Wait until jobs are final; exit with the first code that is not 0");
   add_ids(wait, to.ids, true);
   add_duration(wait, "--timeout", to.timeout, "Give up after this long, with exit code 3");
-  add_ids(add_command(app, to, "cancel", verb::cancel, "Cancel jobs"), to.ids, true);
+  auto& cancel = add_command(app, to, "cancel", verb::cancel, "Cancel jobs, by number or all that match");
+  add_ids(cancel, to.ids, true, false);
+  add_filter(cancel, to.list);
+  cancel.callback([&to] {
+    to.what = verb::cancel;
+    if (to.ids.empty() && !to.list.given())
+      throw CLI::ValidationError("cancel", "needs numbers of jobs, or options that say which");
+  });
+}
+
+CLI::App& add_group(CLI::App& app, const char* name, const char* description) {
+  auto* group = app.add_subcommand(name, description);
+  group->fallthrough();
+  group->require_subcommand(1);
+  return *group;
+}
+
+void add_name(CLI::App& to, const char* placeholder, const char* description, std::vector<std::string>& names) {
+  to.add_option(placeholder, names, description)->type_name("")->required()->expected(1);
+}
+
+void add_queue_commands(CLI::App& app, invocation& to) {
+  auto& retry = add_command(app, to, "retry", verb::retry, "Submit final jobs again, as new ones");
+  add_ids(retry, to.ids, true);
+  add_texts(retry, "--secret", "NAME", to.names, "Bring this secret again, from the variable of its name");
+  add_ids(add_command(app, to, "remove", verb::remove, "Forget final jobs and their logs"), to.ids, true);
+  add_ids(add_command(app, to, "why", verb::why, "Tell what holds a job back"), to.ids, true);
+  auto& change = add_command(app, to, "change", verb::change, "Change jobs that wait");
+  add_ids(change, to.ids, true);
+  add_number(change, "--priority", to.job.priority, "From -100 to 100");
+  add_text(change, "--run-at", "TIME", to.job.run_at, "Not before this time; \"now\" for as soon as it can");
+  add_texts(change, "-l,--label", "LABEL", to.job.labels, "Run only on workers that have LABEL, instead of the former");
+
+  auto& dead = add_group(app, "dead-letters", "Jobs that failed after the last of several attempts");
+  auto& list = add_command(dead, to, "list", verb::dead_letters_list, "List them, newest first");
+  add_filter(list, to.list);
+  for (const auto& [name, what, description] :
+       {std::tuple{"requeue", verb::dead_letters_requeue, "Submit them again, as new jobs"},
+        {"discard", verb::dead_letters_discard, "Take them from the list"}}) {
+    auto& command = add_command(dead, to, name, what, description);
+    add_ids(command, to.ids, true, false);
+    add_filter(command, to.list);
+    command.add_flag("--all", to.all, "All of them");
+  }
+
+  add_command(app, to, "queues", verb::queues, "Show queues with unfinished jobs, and paused ones");
+  add_name(add_command(app, to, "pause", verb::pause, "Start no more jobs of a queue"), "QUEUE", "Name of the queue",
+           to.names);
+  add_name(add_command(app, to, "resume", verb::resume, "Start jobs of a queue again"), "QUEUE", "Name of the queue",
+           to.names);
+  add_name(add_command(app, to, "cordon", verb::cordon, "Give a worker no more jobs"), "WORKER",
+           "Name of the worker, as node/1", to.names);
+  add_name(add_command(app, to, "uncordon", verb::uncordon, "Give a worker jobs again"), "WORKER",
+           "Name of the worker, as node/1", to.names);
 }
 
 void add_other_commands(CLI::App& app, invocation& to) {
   auto& list = add_command(app, to, "list", verb::list, "List jobs, newest first");
-  add_texts(list, "-s,--state", "STATE", to.list.states, "Only jobs in this state");
-  add_text(list, "-p,--project", "NAME", to.list.project, "Only jobs of this project");
-  add_text(list, "-q,--queue", "NAME", to.list.queue, "Only jobs of this queue");
-  add_text(list, "-n,--name", "NAME", to.list.name, "Only jobs of this name");
-  add_text(list, "-l,--label", "LABEL", to.list.label, "Only jobs with this label");
+  add_filter(list, to.list);
   add_value(
     list, "--limit", "N", "At most N jobs [50]", to.list.limit,
     [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");
 
-  auto* node = app.add_subcommand("node", "The node itself");
-  node->fallthrough();
-  node->require_subcommand(1);
-  add_command(*node, to, "status", verb::node_status,
-              "Show the node, its workers and how many jobs are in which state");
-  add_command(*node, to, "drain", verb::node_drain, "Take no new jobs, let running ones end, then stop the node");
+  auto& node = add_group(app, "node", "The node itself");
+  add_command(node, to, "status", verb::node_status, "Show the node, its workers and how many jobs are in which state");
+  add_command(node, to, "drain", verb::node_drain, "Take no new jobs, let running ones end, then stop the node");
+  auto& slots = add_command(node, to, "slots", verb::node_slots, "Change how many jobs run at the same time");
+  add_number(slots, "N", to.slots, "Number of slots", 1, 1'024, "a whole number from 1 to 1024")
+    ->type_name("")
+    ->required();
 
   auto& completion = add_command(app, to, "completion", verb::completion, "Print a completion script for a shell");
   completion.add_option("SHELL", to.shell, "bash, zsh or fish")
@@ -214,6 +274,7 @@ std::unique_ptr<CLI::App> make_app(invocation& to) {
   app->require_subcommand(1);
   add_global_options(*app, to);
   add_job_commands(*app, to);
+  add_queue_commands(*app, to);
   add_other_commands(*app, to);
   app->footer("Options above may also stand after a subcommand; \"kcx SUBCOMMAND --help\" tells its own.");
   return app;

@@ -22,8 +22,21 @@ enum class verb : std::uint8_t {
   wait,
   cancel,
   list,
+  retry,
+  remove,
+  why,
+  change,
+  dead_letters_list,
+  dead_letters_requeue,
+  dead_letters_discard,
+  queues,
+  pause,
+  resume,
+  cordon,
+  uncordon,
   node_status,
   node_drain,
+  node_slots,
   completion,
 };
 
@@ -41,6 +54,11 @@ struct list_flags {
   std::string name;
   std::string label;
   std::int64_t limit = 50;
+
+  /// One of the filters is given.
+  [[nodiscard]] bool given() const {
+    return !(states.empty() && project.empty() && queue.empty() && name.empty() && label.empty());
+  }
 };
 
 /// Everything the command line said.
@@ -56,10 +74,16 @@ struct invocation {
   std::chrono::milliseconds patience{60'000};
 
   job_flags job;
-  /// Of status, logs (one), wait and cancel.
+  /// Of all that name jobs.
   std::vector<std::int64_t> ids;
   log_flags log;
+  /// Of list, and of those that mean many jobs at once.
   list_flags list;
+  /// Of pause, resume, cordon and uncordon (one); of retry the variables that hold secrets.
+  std::vector<std::string> names;
+  /// Of dead-letters: whatever they are.
+  bool all = false;
+  std::optional<std::int32_t> slots;
   /// Of wait: give up after this long.
   std::optional<std::chrono::milliseconds> timeout;
   /// Of completion: "bash", "zsh" or "fish".

@@ -1,9 +1,11 @@
 #include "actors/cli/commands.hpp"
 
+#include "actors/cli/command_support.hpp"
 #include "actors/cli/completion.hpp"
 #include "actors/cli/describe.hpp"
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/follow.hpp"
+#include "actors/cli/queue_commands.hpp"
 #include "actors/cli/screen.hpp"
 #include "actors/http/message.hpp"
 
@@ -21,46 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using clock_type = std::chrono::steady_clock;
-
-std::string job_target(std::int64_t id) {
-  return "/v1/jobs/" + std::to_string(id);
-}
-
-std::string dumped(const json& document) {
-  return document.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
-}
-
-/// Standard output was closed: nobody sees the result, so it is no success.
-int flushed(int code) {
-  std::cout.flush();
-  return std::cout || code != exit_codes::success ? code : exit_codes::failed;
-}
-
-int tell(const error& failure) {
-  std::cerr << "kcx: " << failure.message << '\n';
-  for (const auto& field : failure.fields)
-    std::cerr << "  " << field.pointer << ": " << field.detail << '\n';
-  const bool here = failure.code == ec::invalid_setting || failure.code == ec::invalid_input;
-  return here ? exit_codes::usage : exit_codes::unreachable;
-}
-
-int tell(const invocation& what, const reply& refusal) {
-  if (what.json && refusal.document.is_object())
-    std::cerr << dumped(refusal.document);
-  else
-    std::cerr << "kcx: " << problem_text(refusal.status, refusal.body);
-  return exit_codes::refused;
-}
-
-/// A call that must succeed; on failure its exit code is set and nothing is given.
-std::optional<json> get_or_tell(const invocation& what, node_client& node, std::string_view method,
-                                const std::string& target, int& code, const json& body = nullptr) {
-  auto answer = node.call(method, target, body);
-  if (answer && answer->ok())
-    return std::move(answer->document);
-  code = answer ? tell(what, *answer) : tell(answer.error());
-  return std::nullopt;
-}
 
 // -- run, submit
 // ---------------------------------------------------------------------------------------------------------
@@ -299,6 +261,8 @@ int wait(const invocation& what) {
 }
 
 int cancel(const invocation& what) {
+  if (what.ids.empty())
+    return cancel_matching(what);
   node_client node{what.where};
   auto jobs = json::array();
   int code = exit_codes::success;
@@ -397,6 +361,19 @@ int carry_out(const invocation& what) {
   case verb::list: return list(what);
   case verb::node_status: return node_status(what);
   case verb::node_drain: return node_drain(what);
+  case verb::retry: return retry_jobs(what);
+  case verb::remove: return remove_jobs(what);
+  case verb::why: return explain(what);
+  case verb::change: return change(what);
+  case verb::dead_letters_list: return list_dead_letters(what);
+  case verb::dead_letters_requeue:
+  case verb::dead_letters_discard: return requeue_or_discard(what);
+  case verb::queues: return list_queues(what);
+  case verb::pause:
+  case verb::resume: return pause_or_resume(what);
+  case verb::cordon:
+  case verb::uncordon: return cordon_or_uncordon(what);
+  case verb::node_slots: return change_slots(what);
   case verb::completion:
     std::cout << completion_script(what.shell, command_summaries());
     return flushed(exit_codes::success);

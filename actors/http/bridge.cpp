@@ -48,6 +48,7 @@ http_bridge::behavior_type http_bridge::make_behavior() {
       for (const auto& [id, each] : followers_)
         follow_at_hub(id);
     },
+    [this](rewire_atom, const dispatcher_actor& dispatcher) { peers_.dispatcher = dispatcher; },
     [this](rewire_atom, const worker_supervisor_actor& workers) { peers_.workers = workers; },
     [this](changed_atom, const job_changes& changes) { changed(changes); },
     [this](grew_atom, follower_id id) { grew(id); },
@@ -88,6 +89,7 @@ void http_bridge::handle(const http_exchange_ptr& exchange) {
       return ask.answer({ec::not_found, "there is no job " + where.id.substr(0, 100), {}});
     ask.job = *id;
   }
+  ask.name = where.name;
   try {
     dispatch(*where.found, ask);
   } catch (const std::exception& failure) {
@@ -105,6 +107,22 @@ void http_bridge::dispatch(const http::route& where, const call& ask) {
   case api_call::get_job: return get(ask);
   case api_call::get_log: return log(ask);
   case api_call::cancel_job: return cancel(ask);
+  case api_call::patch_job: return patch_job(ask);
+  case api_call::why_job: return why(ask);
+  case api_call::patch_node: return patch_node(ask);
+  case api_call::cordon_worker: return cordon(ask, true);
+  case api_call::uncordon_worker: return cordon(ask, false);
+  case api_call::cancel_jobs: return act_on_many(ask, bulk_action::cancel);
+  case api_call::retry_job: return retry(ask, retry_what::any_final);
+  case api_call::remove_job: return remove(ask);
+  case api_call::list_dead_letters: return list(ask, true);
+  case api_call::requeue_dead_letter: return retry(ask, retry_what::dead_letter);
+  case api_call::requeue_dead_letters: return act_on_many(ask, bulk_action::requeue);
+  case api_call::discard_dead_letter: return discard(ask);
+  case api_call::discard_dead_letters: return act_on_many(ask, bulk_action::discard);
+  case api_call::list_queues: return list_queues(ask);
+  case api_call::pause_queue: return pause_queue(ask);
+  case api_call::resume_queue: return resume_queue(ask);
   case api_call::list_workers: return list_workers(ask);
   case api_call::get_stats: return stats(ask);
   case api_call::get_node: return ask.answer_json(200, node_document());

@@ -39,6 +39,8 @@ struct bridge_settings {
   bool fault_injection = false;
   /// Where log files are read. Must outlive the actor and every response.
   http::file_executor files;
+  /// Has what a removed job left on disk removed. Must not block.
+  std::function<void(removed_job)> remove_files = [](removed_job) {};
   std::function<timestamp()> clock = wall_clock_now;
   std::chrono::milliseconds write_timeout{10'000};
   std::chrono::milliseconds read_timeout{5'000};
@@ -57,6 +59,7 @@ struct bridge_peers {
   log_hub_actor log_hub;
   worker_supervisor_actor workers;
   root_supervisor_actor root;
+  dispatcher_actor dispatcher = {};
 };
 
 /// Runs in the pool; blocks nowhere.
@@ -75,6 +78,8 @@ private:
   struct call {
     http_exchange_ptr exchange;
     job_id job;
+    /// What stands in the path where the route has "{name}".
+    std::string name = {};
 
     [[nodiscard]] const http::request& request() const { return exchange->request; }
     void answer(http::response what) const { exchange->respond(std::move(what)); }
@@ -126,7 +131,7 @@ private:
 
   void submit(const call& ask);
   void submitted(const call& ask, bool several, const expected<std::vector<job_record>>& jobs);
-  void list(const call& ask);
+  void list(const call& ask, bool dead_letters = false);
   void get(const call& ask);
   void wait_for(const call& ask, std::chrono::milliseconds limit);
   /// Answers it if its job is final.
@@ -138,6 +143,34 @@ private:
   void answer_job(const call& ask, const job_record& job) const;
   void cancel(const call& ask);
   void cancelled(const call& ask, const expected<transition_result>& result);
+
+  // -- jobs that wait (bridge_waiting.cpp) ---------------------------------------------------------------------------
+
+  void patch_job(const call& ask);
+  void why(const call& ask);
+  void why_queued(const call& ask, const job_record& job);
+
+  // -- jobs that have ended (bridge_keep.cpp) ------------------------------------------------------------------------
+
+  void retry(const call& ask, retry_what what);
+  void discard(const call& ask);
+  void remove(const call& ask);
+
+  // -- many jobs (bridge_bulk.cpp) -----------------------------------------------------------------------------------
+
+  struct bulk_run;
+  void act_on_many(const call& ask, bulk_action action);
+  void next_bulk_page(const std::shared_ptr<bulk_run>& run);
+  void end_bulk_page(const std::shared_ptr<bulk_run>& run);
+  static void fail_bulk(const bulk_run& run, error why);
+
+  // -- queues (bridge_queues.cpp) ------------------------------------------------------------------------------------
+
+  void list_queues(const call& ask);
+  void pause_queue(const call& ask);
+  void resume_queue(const call& ask);
+  /// Answers with the queue as it is after a change.
+  void show_queue(const call& ask, const outcome& result);
 
   // -- logs (bridge_logs.cpp) ----------------------------------------------------------------------------------------
 
@@ -159,6 +192,8 @@ private:
 
   void list_workers(const call& ask);
   void stats(const call& ask);
+  void patch_node(const call& ask);
+  void cordon(const call& ask, bool on);
   void drain(const call& ask);
   void fault_in(const call& ask);
   void ready(const call& ask);

@@ -101,10 +101,11 @@ void http_bridge::submitted(const call& ask, bool several, const expected<std::v
 
 // -- list -------------------------------------------------------------------------------------------------------------
 
-void http_bridge::list(const call& ask) {
-  const auto filter = http::parse_filter(ask.request());
+void http_bridge::list(const call& ask, bool dead_letters) {
+  auto filter = http::parse_filter(ask.request());
   if (!filter)
     return ask.answer(http::problem(http::kinds::invalid_parameter, filter.error().message));
+  filter->dead_letters = dead_letters;
   read<job_page>(
     [this, ask](expected<job_page> page) {
       if (!page)

@@ -12,8 +12,8 @@ namespace kcx {
 namespace {
 
 nlohmann::json worker_document(const worker_info& each) {
-  nlohmann::json document{
-    {"name", each.name}, {"state", each.state}, {"job", nullptr}, {"attempt", nullptr}, {"runner_pid", nullptr}};
+  nlohmann::json document{{"name", each.name},  {"state", each.state},   {"job", nullptr},
+                          {"attempt", nullptr}, {"runner_pid", nullptr}, {"cordoned", each.cordoned}};
   if (each.attempt) {
     document["job"] = each.attempt->job.value;
     document["attempt"] = each.attempt->attempt;
@@ -48,6 +48,47 @@ void http_bridge::stats(const call& ask) {
         ask.answer(stats.error());
     },
     stats_atom_v);
+}
+
+void http_bridge::patch_node(const call& ask) {
+  auto body = http::json_body(ask.request());
+  if (auto* refusal = std::get_if<http::response>(&body))
+    return ask.answer(std::move(*refusal));
+  const auto& document = std::get<nlohmann::json>(body);
+  error wrong{ec::invalid_input, "give the number of slots", {}};
+  if (!document.is_object() || !document.contains("slots"))
+    wrong.fields.push_back({"/slots", "is missing"});
+  else if (const auto& slots = document["slots"];
+           !slots.is_number_unsigned() || slots.get<std::uint64_t>() < 1 || slots.get<std::uint64_t>() > 1'024)
+    wrong.fields.push_back({"/slots", "must be a whole number from 1 to 1024"});
+  if (document.is_object())
+    for (const auto& [key, value] : document.items())
+      if (key != "slots")
+        wrong.fields.push_back({"/" + key.substr(0, 64), "cannot be changed"});
+  if (!wrong.fields.empty())
+    return ask.answer(wrong);
+  const auto slots = document["slots"].get<std::uint32_t>();
+  write<kcx::done>(
+    peers_.workers,
+    [this, ask, slots](outcome result) {
+      if (!result)
+        return ask.answer(result.error());
+      settings_.node["slots"] = slots;
+      ask.answer_json(200, node_document());
+    },
+    slots_atom_v, slots);
+}
+
+void http_bridge::cordon(const call& ask, bool on) {
+  write<kcx::done>(
+    peers_.workers,
+    [ask, on](outcome result) {
+      if (result)
+        ask.answer_json(200, {{"name", ask.name}, {"cordoned", on}});
+      else
+        ask.answer(result.error());
+    },
+    cordon_atom_v, ask.name, on);
 }
 
 void http_bridge::drain(const call& ask) {

@@ -58,6 +58,12 @@ std::variant<nlohmann::json, response> json_body(const request& ask) {
   }
 }
 
+std::variant<nlohmann::json, response> optional_json_body(const request& ask) {
+  if (ask.body.empty())
+    return nlohmann::json::object();
+  return json_body(ask);
+}
+
 std::string json_text(const nlohmann::json& document) {
   return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -14,6 +14,9 @@ namespace kcx::http {
 /// line and column for broken JSON, or for one nested deeper than 64.
 [[nodiscard]] std::variant<nlohmann::json, response> json_body(const request& ask);
 
+/// The same for a call whose document may be left out: no body is an empty object, whatever its Content-Type.
+[[nodiscard]] std::variant<nlohmann::json, response> optional_json_body(const request& ask);
+
 /// One line of JSON text; bytes that are no UTF-8 become U+FFFD.
 [[nodiscard]] std::string json_text(const nlohmann::json& document);
 

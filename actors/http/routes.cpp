@@ -10,6 +10,22 @@ constexpr route table[] = {
   {"GET", "/v1/jobs/{id}", scope::read, api_call::get_job, "One job, now or when it is final"},
   {"GET", "/v1/jobs/{id}/log", scope::read, api_call::get_log, "The log of one attempt, whole or followed"},
   {"POST", "/v1/jobs/{id}/cancel", scope::cancel, api_call::cancel_job, "Cancel a job"},
+  {"PATCH", "/v1/jobs/{id}", scope::submit, api_call::patch_job, "Change a waiting job"},
+  {"GET", "/v1/jobs/{id}/why", scope::read, api_call::why_job, "What holds a job back now"},
+  {"PATCH", "/v1/node", scope::admin, api_call::patch_node, "Change the number of slots"},
+  {"POST", "/v1/workers/{name}/cordon", scope::admin, api_call::cordon_worker, "Give a worker no more jobs"},
+  {"POST", "/v1/workers/{name}/uncordon", scope::admin, api_call::uncordon_worker, "Give a worker jobs again"},
+  {"POST", "/v1/jobs/cancel", scope::cancel, api_call::cancel_jobs, "Cancel all jobs that match"},
+  {"POST", "/v1/jobs/{id}/retry", scope::submit, api_call::retry_job, "Submit a final job again, as a new one"},
+  {"DELETE", "/v1/jobs/{id}", scope::admin, api_call::remove_job, "Forget a final job and its logs"},
+  {"GET", "/v1/dead-letters", scope::read, api_call::list_dead_letters, "List dead letters, newest first"},
+  {"POST", "/v1/dead-letters/requeue", scope::submit, api_call::requeue_dead_letters, "Requeue all that match"},
+  {"POST", "/v1/dead-letters/discard", scope::admin, api_call::discard_dead_letters, "Discard all that match"},
+  {"POST", "/v1/dead-letters/{id}/requeue", scope::submit, api_call::requeue_dead_letter, "Requeue a dead letter"},
+  {"POST", "/v1/dead-letters/{id}/discard", scope::admin, api_call::discard_dead_letter, "Discard a dead letter"},
+  {"GET", "/v1/queues", scope::read, api_call::list_queues, "Queues with unfinished jobs, or paused"},
+  {"POST", "/v1/queues/{name}/pause", scope::admin, api_call::pause_queue, "Claim no more jobs of a queue"},
+  {"POST", "/v1/queues/{name}/resume", scope::admin, api_call::resume_queue, "Claim jobs of a queue again"},
   {"GET", "/v1/workers", scope::read, api_call::list_workers, "Who works on what"},
   {"GET", "/v1/stats", scope::read, api_call::get_stats, "Counts of jobs by state"},
   {"GET", "/v1/node", scope::read, api_call::get_node, "The node itself"},
@@ -19,20 +35,27 @@ constexpr route table[] = {
   {"GET", "/readyz", scope::none, api_call::ready, "The node can take jobs"},
 };
 
-/// Matches segment by segment; an "{id}" takes any one that is not empty.
-bool matches(std::string_view pattern, std::string_view path, std::string& id) {
-  constexpr std::string_view hole = "{id}";
-  const auto at = pattern.find(hole);
+/// Matches segment by segment; an "{id}" takes any one that is not empty, a "{name}" any text that is not.
+bool matches(std::string_view pattern, std::string_view path, routing& found) {
+  const auto at = pattern.find('{');
   if (at == std::string_view::npos)
     return pattern == path;
-  const auto tail = pattern.substr(at + hole.size());
+  const bool names = pattern.substr(at).starts_with("{name}");
+  const auto tail = pattern.substr(pattern.find('}') + 1);
   if (path.size() <= at + tail.size() || path.substr(0, at) != pattern.substr(0, at) || !path.ends_with(tail))
     return false;
-  const auto segment = path.substr(at, path.size() - at - tail.size());
-  if (segment.find('/') != std::string_view::npos)
+  const auto text = path.substr(at, path.size() - at - tail.size());
+  if (!names && text.find('/') != std::string_view::npos)
     return false;
-  id = segment;
+  (names ? found.name : found.id) = text;
   return true;
+}
+
+/// "GET, HEAD" or another method, once each.
+void allow(routing& result, std::string_view method) {
+  const auto words = method == "GET" ? std::string{"GET, HEAD"} : std::string{method};
+  if (result.allowed.find(words) == std::string::npos)
+    result.allowed += (result.allowed.empty() ? "" : ", ") + words;
 }
 
 } // namespace
@@ -55,16 +78,17 @@ std::span<const route> api_routes() noexcept {
 routing find_route(std::string_view method, std::string_view path) {
   routing result;
   const auto wanted = method == "HEAD" ? std::string_view{"GET"} : method;
-  for (const auto& each : table) {
-    if (!matches(each.path, path, result.id))
-      continue;
-    if (each.method == wanted) {
-      result.found = &each;
-      return result;
+  // A path that is spelled out comes before one with a hole that it would fit in.
+  for (const bool spelled : {true, false}) {
+    for (const auto& each : table) {
+      if ((each.path.find('{') == std::string_view::npos) != spelled || !matches(each.path, path, result))
+        continue;
+      if (each.method == wanted) {
+        result.found = &each;
+        return result;
+      }
+      allow(result, each.method);
     }
-    if (!result.allowed.empty())
-      result.allowed += ", ";
-    result.allowed += each.method == "GET" ? "GET, HEAD" : std::string{each.method};
   }
   return result;
 }

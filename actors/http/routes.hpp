@@ -23,6 +23,22 @@ enum class api_call : std::uint8_t {
   get_job,
   get_log,
   cancel_job,
+  patch_job,
+  why_job,
+  patch_node,
+  cordon_worker,
+  uncordon_worker,
+  cancel_jobs,
+  retry_job,
+  remove_job,
+  list_dead_letters,
+  requeue_dead_letter,
+  requeue_dead_letters,
+  discard_dead_letter,
+  discard_dead_letters,
+  list_queues,
+  pause_queue,
+  resume_queue,
   list_workers,
   get_stats,
   get_node,
@@ -34,7 +50,7 @@ enum class api_call : std::uint8_t {
 
 struct route {
   std::string_view method;
-  /// "{id}" stands for one segment.
+  /// "{id}" stands for one segment, the number of a job; "{name}" for any text, which may hold slashes.
   std::string_view path;
   scope needs;
   api_call call;
@@ -46,8 +62,9 @@ struct route {
 /// Where a request leads. Without `found`: 404 if `allowed` is empty, else 405 with it as the Allow header.
 struct routing {
   const route* found = nullptr;
-  /// What stands where the path has "{id}".
+  /// What stands where the path has "{id}", or "{name}"; the other is empty.
   std::string id;
+  std::string name;
   std::string allowed;
 };
 

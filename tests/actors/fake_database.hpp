@@ -64,6 +64,7 @@ struct database_record {
   std::deque<open_question<std::string, outcome>> abandons;
   std::deque<open_question<int, expected<std::optional<timestamp>>>> promotes;
   std::deque<open_question<int, expected<std::int64_t>>> checkpoints;
+  std::deque<open_question<retention_policy, expected<std::vector<removed_job>>>> removals;
   std::deque<open_question<ready_listener_actor, expected<ready_snapshot>>> subscriptions;
   std::deque<open_question<std::pair<std::int64_t, job_id>, expected<ready_snapshot>>> refills;
 };
@@ -90,6 +91,30 @@ public:
       [this](abandon_atom, const std::string& worker) { return note<outcome>(record_->abandons, worker); },
       [](cancel_atom, job_id, const std::string&) -> expected<transition_result> {
         return error{ec::internal, "not part of these tests", {}};
+      },
+      [](update_atom, job_id, const job_patch&) -> expected<transition_result> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](retry_atom, const retry_request&) -> expected<job_record> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](discard_atom, job_id) -> outcome {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](bulk_atom, const bulk_request&) -> expected<std::vector<bulk_result>> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](pause_atom, const std::string&, const std::string&) -> outcome {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](resume_atom, const std::string&) -> outcome {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](remove_atom, job_id) -> expected<removed_job> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [this](remove_atom, const retention_policy& policy) {
+        return note<expected<std::vector<removed_job>>>(record_->removals, policy);
       },
       [this](promote_atom) { return note<expected<std::optional<timestamp>>>(record_->promotes, 0); },
       [this](checkpoint_atom) { return note<expected<std::int64_t>>(record_->checkpoints, 0); },

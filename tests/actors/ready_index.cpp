@@ -326,3 +326,60 @@ CAF_TEST(with a small window and refills every job is handed out exactly once) {
     CAF_CHECK_EQUAL(taken.size(), static_cast<std::size_t>(last_id));
   }
 }
+
+CAF_TEST(free slots are kept for a heavy job until it fits) {
+  ready_index index;
+  auto heavy = job(1, 1);
+  heavy.weight = 3;
+  index.add(heavy);
+  index.add(job(2, 2));
+  CAF_CHECK(!index.take({}, 2));
+  CAF_CHECK(index.reserved_for() == job_id{1});
+  CAF_CHECK(index.take({}, 3)->id == job_id{1});
+  CAF_CHECK(!index.reserved_for());
+  CAF_CHECK(index.take({}, 1)->id == job_id{2});
+}
+
+CAF_TEST(a job heavier than everything there is fits when all is free) {
+  ready_index index;
+  auto heavy = job(1, 1);
+  heavy.weight = 50;
+  index.add(heavy);
+  index.limit_weight(4);
+  CAF_CHECK(!index.take({}, 3));
+  CAF_CHECK(index.take({}, 4));
+}
+
+CAF_TEST(the position of a job is the number of takes it needs) {
+  std::mt19937 random{7};
+  ready_index index;
+  for (std::int64_t id = 1; id <= 200; ++id) {
+    auto each = job(id, static_cast<std::int64_t>(random() % 50), "p" + std::to_string(random() % 4));
+    each.weight = static_cast<std::int32_t>(1 + random() % 3);
+    if (random() % 5 == 0)
+      each.labels = {"gpu"};
+    index.add(each);
+  }
+  const auto fits = [](const std::vector<std::string>& labels) { return labels.empty(); };
+  std::map<std::int64_t, std::int64_t> told;
+  for (std::int64_t id = 1; id <= 200; ++id) {
+    if (const auto position = index.position({id}, 1'000, fits))
+      told[id] = *position;
+  }
+  std::int64_t count = 0;
+  while (const auto taken = index.take({}))
+    CAF_CHECK_EQUAL(told[taken->id.value], ++count);
+  CAF_CHECK_EQUAL(told.size(), static_cast<std::size_t>(count));
+  CAF_CHECK(!index.position({1'000}, 1'000, fits));
+}
+
+CAF_TEST(the jobs of a queue are removed together) {
+  ready_index index;
+  index.add(job(1, 1));
+  auto other = job(2, 2);
+  other.queue = "slow";
+  index.add(other);
+  index.remove_queue("slow");
+  CAF_CHECK(index.contains({1}));
+  CAF_CHECK(!index.contains({2}));
+}

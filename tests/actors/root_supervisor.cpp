@@ -143,7 +143,8 @@ CAF_TEST(restarts spread over time are unlimited) {
 
 CAF_TEST(too many restarts in a window end the node with an error that names the actor) {
   for (int i = 0; i < 3; ++i)
-    CAF_CHECK_EQUAL(fault("dispatcher"), journal({"start dispatcher", "rewire worker_supervisor to dispatcher"}));
+    CAF_CHECK_EQUAL(fault("dispatcher"), journal({"start dispatcher", "rewire worker_supervisor to dispatcher",
+                                                  "rewire http_bridge to dispatcher"}));
   fault("dispatcher");
   CAF_CHECK_EQUAL(std::ranges::count(events, "start dispatcher"), 0);
   const auto text = caf::to_string(ended);

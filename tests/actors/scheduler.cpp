@@ -152,4 +152,48 @@ CAF_TEST(a new database is asked at once) {
   caf::anon_send_exit(restarted, caf::exit_reason::kill);
 }
 
+CAF_TEST(a job with a wait limit is looked at in this moment) {
+  promoted(std::nullopt);
+  job_change change;
+  change.id = {1};
+  change.timed = true;
+  caf::anon_send(testee, changed_atom_v, std::make_shared<const std::vector<job_change>>(1, change));
+  settle();
+  CAF_CHECK_EQUAL(database->promotes.size(), 1u);
+}
+
+CAF_TEST(what need not be kept is removed in rounds with pauses) {
+  std::vector<job_id> files;
+  scheduler_options options;
+  options.clock = [this] { return wall; };
+  options.retention[job_state::succeeded].age = 1h;
+  options.remove_files = [&files](const std::vector<removed_job>& jobs) {
+    for (const auto& each : jobs)
+      files.push_back(each.id);
+  };
+  const scheduler_actor keeper = sys.spawn<scheduler>(database_handle, options);
+  settle();
+  pass(20ms);
+  CAF_REQUIRE_EQUAL(database->removals.size(), 1u);
+  auto first = next(database->removals);
+  CAF_CHECK(first.asked.at(job_state::succeeded).age == 1h);
+  first.answer(std::vector<removed_job>{{{3}, 1}, {{4}, 2}});
+  settle();
+  CAF_CHECK((files == std::vector<job_id>{{3}, {4}}));
+  CAF_CHECK(database->removals.empty());
+  pass(20ms);
+  CAF_REQUIRE_EQUAL(database->removals.size(), 1u);
+  next(database->removals).answer(std::vector<removed_job>{});
+  settle();
+  pass(59s);
+  CAF_CHECK(database->removals.empty());
+  pass(1s);
+  CAF_REQUIRE_EQUAL(database->removals.size(), 1u);
+  next(database->removals).answer(error{ec::storage_busy, "busy", {}});
+  settle();
+  pass(60s);
+  CAF_CHECK_EQUAL(database->removals.size(), 1u);
+  caf::anon_send_exit(keeper, caf::exit_reason::kill);
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

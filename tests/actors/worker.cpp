@@ -43,6 +43,8 @@ public:
       },
       [](drain_atom) {},
       [](rewire_atom, const database_actor&) {},
+      [](fleet_atom, const fleet&) {},
+      [](why_atom, job_id) { return dispatch_view{}; },
       [](tick_atom) {},
       [](ready_atom, const ready_notice&) {},
       [](status_atom) { return actor_status{}; },

@@ -41,6 +41,22 @@ expected<std::vector<job_record>> stored(fake_node& node, const std::vector<job_
 
 const error no_such{ec::not_found, "no such thing", {}};
 
+/// Refuses job 13; gives each other its number plus 100 as the new one.
+expected<std::vector<bulk_result>> act_on(fake_node& node, const bulk_request& wanted) {
+  node.bulks.emplace_back(static_cast<int>(wanted.action), wanted.jobs);
+  std::vector<bulk_result> results;
+  for (const auto job : wanted.jobs) {
+    bulk_result result{job};
+    result.state = job_state::cancelled;
+    if (job.value == 13)
+      result.failure = error{ec::conflict, "job 13 is like that", {}};
+    else if (wanted.action == bulk_action::requeue)
+      result.created = job_id{job.value + 100};
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
 database_actor::behavior_type fake_database(database_actor::pointer self, fake_node* node) {
   return {
     [=](enqueue_atom, const std::vector<job_spec>& specs) {
@@ -55,6 +71,31 @@ database_actor::behavior_type fake_database(database_actor::pointer self, fake_n
       node->cancelled_by.push_back(who);
       return reply(self, node->database_silent, node->cancel_answer.value_or(no_such));
     },
+    [=](update_atom, job_id job, const job_patch& patch) {
+      node->patches.emplace_back(job, patch);
+      return node->cancel_answer.value_or(no_such);
+    },
+    [=](retry_atom, const retry_request& wanted) {
+      node->retries.push_back({wanted.job, wanted.secrets, wanted.what == retry_what::dead_letter});
+      return node->retry_answer.value_or(no_such);
+    },
+    [=](discard_atom, job_id job) {
+      node->discarded.push_back(job);
+      return node->simple_answer;
+    },
+    [=](bulk_atom, const bulk_request& wanted) { return act_on(*node, wanted); },
+    [=](pause_atom, const std::string& queue, const std::string& who) {
+      node->paused[queue] = who;
+      return node->simple_answer;
+    },
+    [=](resume_atom, const std::string& queue) {
+      node->paused.erase(queue);
+      return node->simple_answer;
+    },
+    [=](remove_atom, job_id job) {
+      return node->simple_answer ? expected<removed_job>{removed_job{job, 2}} : node->simple_answer.error();
+    },
+    [](remove_atom, const retention_policy&) { return expected<std::vector<removed_job>>{no_such}; },
     [](promote_atom) { return expected<std::optional<timestamp>>{no_such}; },
     [](checkpoint_atom) { return expected<std::int64_t>{no_such}; },
     [](subscribe_atom, const ready_listener_actor&) { return expected<ready_snapshot>{no_such}; },
@@ -90,6 +131,7 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, fake_node* n
       return reply(self, silent(), expected<log_location>{{found->first, {found->second, false}, found->second >= 0}});
     },
     [=](stats_atom) { return reply(self, silent(), expected<queue_stats>{node->stats}); },
+    [=](queues_atom) { return reply(self, silent(), expected<std::vector<queue_info>>{node->queues}); },
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},
   };
@@ -116,6 +158,14 @@ worker_supervisor_actor::behavior_type fake_workers(worker_supervisor_actor::poi
       return reply(self, node->workers_silent, std::move(workers));
     },
     [](runner_atom, std::uint32_t, std::uint64_t, const runner_event&) {},
+    [=](slots_atom, std::uint32_t slots) {
+      node->slots = slots;
+      return node->simple_answer;
+    },
+    [=](cordon_atom, const std::string& worker, bool on) {
+      node->cordons.emplace_back(worker, on);
+      return node->simple_answer;
+    },
     [](exited_atom, std::uint32_t, std::uint64_t) {},
     [](swept_atom, std::uint32_t, std::uint64_t) {},
     [](stop_atom, stop_mode) { return outcome{kcx::done{}}; },
@@ -297,6 +347,7 @@ bridge_harness::bridge_harness(const std::filesystem::path& data_dir, bool fault
   settings.fault_injection = fault_injection;
   settings.files = [](const std::function<void()>& work) { work(); };
   settings.clock = [] { return timestamp{std::chrono::seconds{2'000'000}}; };
+  settings.remove_files = [this](removed_job job) { node.removed.push_back(job.id); };
   settings.jobs_per_request = 3;
   settings.waiters = 2;
   bridge_peers peers{my.database, my.readers, my.hub, my.workers, my.root};

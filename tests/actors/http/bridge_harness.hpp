@@ -31,6 +31,21 @@ struct fake_node {
   std::optional<expected<transition_result>> cancel_answer;
   std::vector<std::string> cancelled_by;
   int change_subscriptions = 0;
+  struct retry {
+    job_id job;
+    std::map<std::string, std::string> secrets;
+    bool dead_letter = false;
+  };
+  std::vector<retry> retries;
+  std::optional<expected<job_record>> retry_answer;
+  /// What discarding, pausing, resuming and removing say.
+  outcome simple_answer{kcx::done{}};
+  std::vector<std::pair<job_id, job_patch>> patches;
+  std::vector<job_id> discarded;
+  std::map<std::string, std::string> paused;
+  std::vector<std::pair<int, std::vector<job_id>>> bulks;
+  /// Whose files were to go.
+  std::vector<job_id> removed;
 
   // The readers: number 0 and number 1.
   std::map<std::int64_t, job_record> jobs;
@@ -39,6 +54,7 @@ struct fake_node {
   /// Size of an attempt's log; -1 while it runs.
   std::map<attempt_key, std::int64_t> log_bytes;
   queue_stats stats;
+  std::vector<queue_info> queues;
   bool reader_silent[2] = {false, false};
   int reads[2] = {0, 0};
 
@@ -47,6 +63,8 @@ struct fake_node {
   std::vector<std::pair<attempt_key, std::uint64_t>> unfollowed;
 
   // The supervisors.
+  std::uint32_t slots = 2;
+  std::vector<std::pair<std::string, bool>> cordons;
   bool workers_silent = false;
   std::vector<std::pair<std::string, std::uint32_t>> faults;
   std::optional<error> fault_failure;

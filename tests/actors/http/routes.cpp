@@ -14,10 +14,13 @@ CAF_TEST(every route is found by its own path and no other) {
     auto path = std::string{each.path};
     if (const auto at = path.find("{id}"); at != std::string::npos)
       path.replace(at, 4, "42");
+    if (const auto at = path.find("{name}"); at != std::string::npos)
+      path.replace(at, 6, "a/b");
     const auto where = find_route(each.method, path);
     CAF_REQUIRE(where.found != nullptr);
     CAF_CHECK(where.found->call == each.call);
-    CAF_CHECK_EQUAL(where.id, path == each.path ? "" : "42");
+    CAF_CHECK_EQUAL(where.id, each.path.find("{id}") == std::string_view::npos ? "" : "42");
+    CAF_CHECK_EQUAL(where.name, each.path.find("{name}") == std::string_view::npos ? "" : "a/b");
   }
 }
 
@@ -36,5 +39,6 @@ CAF_TEST(an id is one segment that is not empty) {
 CAF_TEST(other methods of a path are told) {
   CAF_CHECK_EQUAL(find_route("PUT", "/v1/jobs").allowed, "POST, GET, HEAD");
   CAF_CHECK_EQUAL(find_route("GET", "/v1/jobs/1/cancel").allowed, "POST");
+  CAF_CHECK_EQUAL(find_route("PUT", "/v1/jobs/1").allowed, "GET, HEAD, PATCH, DELETE");
   CAF_CHECK_EQUAL(find_route("GET", "/nothing").allowed, "");
 }

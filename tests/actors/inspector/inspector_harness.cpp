@@ -48,6 +48,7 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, harness* own
         promise.deliver(expected<queue_stats>{owner->stats});
       return promise;
     },
+    [](queues_atom) { return expected<std::vector<queue_info>>{no_such}; },
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},
   };

@@ -1,0 +1,35 @@
+/// What the commands share: calling the node, telling what went wrong, and their exit codes.
+#pragma once
+
+#include "actors/cli/command_line.hpp"
+#include "actors/cli/node_client.hpp"
+#include "config/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kcx::cli {
+
+/// "/v1/jobs/12".
+[[nodiscard]] std::string job_target(std::int64_t id);
+
+/// As --json prints it.
+[[nodiscard]] std::string dumped(const nlohmann::json& document);
+
+/// Flushes standard output. If it was closed, nobody sees the result, so success becomes a failure.
+[[nodiscard]] int flushed(int code);
+
+/// Tells what is wrong on standard error; the exit code for it.
+int tell(const error& failure);
+int tell(const invocation& what, const reply& refusal);
+
+/// A call that must succeed; on failure its exit code is set and nothing is given.
+[[nodiscard]] std::optional<nlohmann::json> get_or_tell(const invocation& what, node_client& node,
+                                                        std::string_view method, const std::string& target, int& code,
+                                                        const nlohmann::json& body = nullptr);
+
+} // namespace kcx::cli
