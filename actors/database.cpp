@@ -95,7 +95,21 @@ database::behavior_type database::make_behavior() {
 
 // -- handlers ---------------------------------------------------------------------------------------------------------
 
+outcome database::admit() {
+  auto admitted = options_.admit();
+  const bool full = !admitted;
+  if (full != std::exchange(disk_full_, full)) {
+    if (full)
+      spdlog::error("database: {}", admitted.error().message);
+    else
+      spdlog::info("database: there is space again; new work is taken");
+  }
+  return admitted;
+}
+
 expected<std::vector<job_record>> database::enqueue(const std::vector<job_spec>& specs) {
+  if (auto admitted = admit(); !admitted)
+    return admitted.error();
   // Whether a start time lies ahead is the wall clock's to say; order is now()'s.
   const bool timed = std::ranges::any_of(specs, [](const auto& each) { return each.run_at.has_value(); });
   const auto at = timed ? options_.clock() : now();
@@ -106,6 +120,11 @@ expected<std::vector<job_record>> database::enqueue(const std::vector<job_spec>&
 }
 
 expected<job_grant> database::claim(const claim_request& request) {
+  // Who only asks for a grant that it may have already brings no new work.
+  if (request.job.value != 0) {
+    if (auto admitted = admit(); !admitted)
+      return admitted.error();
+  }
   const auto at = now();
   auto grant = store_->claim(request, at);
   if (grant)
@@ -283,7 +302,8 @@ actor_status database::status() const {
           {"largest_batch", largest_batch_},
           {"commit_ms_total", in_ms(commit_time_)},
           {"commit_ms_longest", in_ms(longest_commit_)},
-          {"wal_bytes", wal_bytes_}};
+          {"wal_bytes", wal_bytes_},
+          {"disk_full", disk_full_}};
 }
 
 // -- batch ------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ struct database_options {
   std::function<timestamp()> clock = wall_clock_now;
   /// What a vanished worker left of a log.
   log_lookup log_of;
+  /// Asked before a submission or a claim is stored; its error is the answer.
+  std::function<outcome()> admit = [] { return outcome{kcx::done{}}; };
   /// Operations per commit at the most.
   std::size_t batch_limit = 512;
   /// Operations between two checkpoints of the write-ahead log.
@@ -42,6 +44,8 @@ public:
 private:
   // -- handlers
   // ----------------------------------------------------------------------------------------------------------
+  /// Whether there is room for new work. Says it once when that changes.
+  outcome admit();
   expected<std::vector<job_record>> enqueue(const std::vector<job_spec>& specs);
   expected<job_grant> claim(const claim_request& request);
   expected<transition_result> complete(const attempt_result& result);
@@ -94,6 +98,7 @@ private:
   // Figures for status().
   std::uint64_t commits_ = 0;
   std::uint64_t failed_commits_ = 0;
+  bool disk_full_ = false;
   std::uint64_t operations_ = 0;
   std::uint64_t since_checkpoint_ = 0;
   std::size_t largest_batch_ = 0;

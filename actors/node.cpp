@@ -6,6 +6,7 @@
 #include "actors/leftovers.hpp"
 #include "actors/node_children.hpp"
 #include "actors/runner/job_environment.hpp"
+#include "actors/runner/spawn.hpp"
 #include "storage/sqlite/reader.hpp"
 
 #include <caf/actor_system.hpp>
@@ -15,6 +16,7 @@
 
 #include <future>
 #include <mutex>
+#include <unistd.h>
 #include <utility>
 
 namespace kcx {
@@ -42,6 +44,28 @@ struct actor_config : caf::actor_system_config {
     set("scheduler.max-throughput", std::size_t{50});
   }
 };
+
+/// Who jobs run as must be known before the first one starts.
+outcome check_account(const settings& options) {
+  const bool root = ::geteuid() == 0;
+  if (options.job_user.empty()) {
+    if (root)
+      spdlog::warn(
+        "this node runs as root, and so does every job that names no user: whoever may submit jobs owns this "
+        "machine. Set job-user, or run the node as an account of its own (docs/security.md)");
+    return kcx::done{};
+  }
+  const auto wanted = find_account(options.job_user);
+  if (!wanted)
+    return error{
+      ec::invalid_setting, "option --job-user cannot be \"" + options.job_user + "\": " + wanted.error().message, {}};
+  if (!root && wanted->uid != ::geteuid())
+    return error{ec::invalid_setting,
+                 "option --job-user cannot be \"" + options.job_user +
+                   "\": only a node that runs as root can run jobs as another account",
+                 {}};
+  return kcx::done{};
+}
 
 /// Ends the processes a dead node left behind, then marks its jobs: in this order, so that a job that is queued again
 /// never runs beside its former self.
@@ -105,7 +129,8 @@ http::server_options inspection_options() {
 // with it.
 class node::impl {
 public:
-  impl(settings options, data_directory data, std::unique_ptr<job_store> store, std::function<void()> on_end)
+  impl(settings options, data_directory data, std::unique_ptr<job_store> store, std::function<void()> on_end,
+       std::function<void()> on_drain)
     : options_{std::move(options)}, data_{std::move(data)}, context_{options_,
                                                                      data_,
                                                                      store->node_id(),
@@ -117,7 +142,7 @@ public:
                                                                      wall_clock_now(),
                                                                      std::make_shared<http::gate<http_bridge_actor>>(),
                                                                      std::make_shared<http::gate<inspector_actor>>()},
-      on_end_{std::move(on_end)}, config_{options_}, system_{config_} {}
+      on_end_{std::move(on_end)}, on_drain_{std::move(on_drain)}, config_{options_}, system_{config_} {}
 
   ~impl() {
     context_.bridge_gate->close();
@@ -155,6 +180,7 @@ public:
       connect(context_, actors);
       settled();
     };
+    options.draining = on_drain_;
     options.close_listeners = [this] { close_listeners(); };
     // Detached: opening a database blocks.
     root_ = system_.spawn<root_supervisor, caf::detached>(std::move(options));
@@ -204,6 +230,7 @@ private:
   http::file_threads files_;
   node_context context_;
   std::function<void()> on_end_;
+  std::function<void()> on_drain_;
   mutable std::mutex mutex_;
   std::string failure_;
   std::once_flag settled_once_;
@@ -215,7 +242,10 @@ private:
   root_supervisor_actor root_;
 };
 
-expected<std::unique_ptr<node>> node::start(settings options, std::function<void()> on_end) {
+expected<std::unique_ptr<node>> node::start(settings options, std::function<void()> on_end,
+                                            std::function<void()> on_drain) {
+  if (auto checked = check_account(options); !checked)
+    return std::move(checked).error();
   auto data = data_directory::open(options.data);
   if (!data)
     return std::move(data).error();
@@ -226,7 +256,8 @@ expected<std::unique_ptr<node>> node::start(settings options, std::function<void
     return std::move(store).error();
   if (auto recovered = recover(**store, *data); !recovered)
     return std::move(recovered).error();
-  auto parts = std::make_unique<impl>(std::move(options), *std::move(data), *std::move(store), std::move(on_end));
+  auto parts = std::make_unique<impl>(std::move(options), *std::move(data), *std::move(store), std::move(on_end),
+                                      std::move(on_drain));
   if (auto listening = parts->listen(); !listening)
     return std::move(listening).error();
   if (auto started = parts->start_actors(); !started)

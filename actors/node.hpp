@@ -20,7 +20,9 @@ public:
   /// Starts a node and returns when it serves. `on_end` is called once, on some thread of the node, when its last actor
   /// has ended: after a stop, or because a part of it could not be kept alive. Fails with the cause; then nothing runs
   /// and nothing was changed, except that jobs of a node that died are marked.
-  static expected<std::unique_ptr<node>> start(settings options, std::function<void()> on_end);
+  /// `on_drain` is called when a drain begins, by stop() or over HTTP: who runs the node gives it its deadline.
+  static expected<std::unique_ptr<node>> start(settings options, std::function<void()> on_end,
+                                               std::function<void()> on_drain = {});
 
   /// Takes the rest down; waits for it. Call it after `on_end`.
   ~node();

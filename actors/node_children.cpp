@@ -10,14 +10,17 @@
 #include "actors/reader.hpp"
 #include "actors/runner/job_environment.hpp"
 #include "actors/runner/process_runner_host.hpp"
+#include "actors/runner/workspace.hpp"
 #include "actors/scheduler.hpp"
 #include "actors/worker.hpp"
 #include "actors/worker_supervisor.hpp"
+#include "storage/disk_guard.hpp"
 #include "storage/log_reader.hpp"
 #include "storage/sqlite/reader.hpp"
 #include "storage/sqlite/store.hpp"
 
 #include <caf/actor_system.hpp>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <unistd.h>
@@ -44,6 +47,9 @@ expected<database_actor> make_database(node_context& context, caf::local_actor& 
   }
   database_options options;
   options.log_of = find_log(context.data.path());
+  options.admit = [guard = std::make_shared<disk_guard>(context.data.path(), context.options.min_free)] {
+    return guard->check();
+  };
   // Detached: it blocks on the disk.
   return database_actor{parent.spawn<database, caf::detached>(std::move(store), std::move(options))};
 }
@@ -65,6 +71,10 @@ worker_actor make_worker(const node_context& context, caf::local_actor& parent, 
   options.run.data_dir = context.data.path();
   options.run.node_id = context.node_id;
   options.run.stop_grace = context.options.stop_grace;
+  options.run.job_user = context.options.job_user;
+  options.run.log_limit = context.options.log_limit;
+  // The other half is for the database: it must still be able to store how jobs ended.
+  options.run.disk_reserve = context.options.min_free / 2;
   options.runner_pid = place.runner_pid;
   return parent.spawn<worker>(std::move(options), std::move(place.runner), std::move(place.dispatcher),
                               std::move(place.log_hub), place.supervisor);
@@ -80,6 +90,12 @@ worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local
   worker_supervisor_options options;
   options.slots = static_cast<std::uint32_t>(context.options.slots);
   options.runners = make_runner_host(context.processes, std::move(runner));
+  options.remove_workspace = [&context](std::string workspace) {
+    context.files.post([workspace = std::move(workspace)] {
+      if (const auto removed = remove_workspace(workspace); !removed)
+        spdlog::warn("{}", removed.error().message);
+    });
+  };
   options.make_worker = [&context](caf::local_actor& supervisor, worker_place place) {
     return make_worker(context, supervisor, std::move(place));
   };

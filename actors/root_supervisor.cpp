@@ -45,6 +45,8 @@ caf::typed_response_promise<outcome> root_supervisor::stop(stop_mode mode) {
   stop_promises_.push_back(promise);
   if (phase_ == phase::stopping_children)
     return promise;
+  if (mode == stop_mode::drain && phase_ == phase::running && options_.draining)
+    options_.draining();
   phase_ = phase::stopping_workers;
   anon_send(actors_.http_bridge, drain_atom_v);
   anon_send(actors_.dispatcher, drain_atom_v);

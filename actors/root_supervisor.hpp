@@ -72,6 +72,8 @@ struct root_options {
   bool fault_injection = false;
   /// Called when all children run for the first time, and after each restart with the handles as they are then.
   std::function<void(const node_actors&)> wired;
+  /// Called when a drain begins, whoever asked for it: its bound is the caller's business.
+  std::function<void()> draining;
   /// Called in a stop when no job runs any more, before the remaining actors end: closes the listeners.
   std::function<void()> close_listeners;
   /// For the restart window; tests pass their own.

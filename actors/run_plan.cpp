@@ -16,7 +16,7 @@ std::vector<runner_step> steps_of(const job_spec& spec) {
   if (spec.command)
     steps.push_back({spec.name, spec.command->argv(), false, false, std::nullopt});
   for (const auto& each : spec.steps)
-    steps.push_back({each.name, each.command.argv(), each.continue_on_error, each.always, std::nullopt});
+    steps.push_back({each.name, each.command.argv(), each.continue_on_error, each.always, each.time_limit});
   return steps;
 }
 
@@ -46,11 +46,15 @@ start_command plan_run(const job_grant& grant, const run_settings& settings) {
   command.workspace = workspace_path(settings.data_dir, job.value, attempt);
   command.keep_workspace = spec.keep_workspace;
   command.working_dir = spec.working_dir;
+  command.user = spec.user.empty() ? settings.job_user : spec.user;
+  command.limits = spec.limits;
   command.env =
     job_environment({grant.key, spec.name, spec.project, spec.queue, settings.node_id, command.workspace, command.user},
                     spec.env, spec.secrets);
   command.log_file = log_path(settings.data_dir, job.value, attempt);
-  command.log_limit_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(spec.log_limit_bytes, 0));
+  command.log_limit_bytes =
+    static_cast<std::uint64_t>(std::max<std::int64_t>(spec.log_limit_bytes.value_or(settings.log_limit), 0));
+  command.log_reserve_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(settings.disk_reserve, 0));
   command.time_limit = spec.time_limit;
   command.no_output_limit = spec.no_output_limit;
   command.cancel_grace = spec.cancel_grace;

@@ -19,6 +19,12 @@ struct run_settings {
   std::string node_id;
   /// From TERM to KILL when the node stops, unless the job's own grace is shorter.
   std::chrono::milliseconds stop_grace{2'000};
+  /// The account of jobs that name none; empty: the node's own.
+  std::string job_user = {};
+  /// Kept of the log of a job that does not say itself.
+  std::int64_t log_limit = 64LL << 20;
+  /// Free space that logs leave on the disk.
+  std::int64_t disk_reserve = 0;
 };
 
 /// How the runner runs this attempt. A job of one command becomes one step.

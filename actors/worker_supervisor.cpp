@@ -20,8 +20,10 @@ outcome worker_supervisor::line::send(const runner_command& command) {
     return error{ec::system_failed, "the runner is not up", {}};
   auto sent = link_->send(command);
   // A worker that dies right after is known to have left a job behind.
-  if (const auto* start = std::get_if<start_command>(&command); start != nullptr && sent)
+  if (const auto* start = std::get_if<start_command>(&command); start != nullptr && sent) {
     running_ = start->key;
+    workspace_ = start->keep_workspace == keep_policy::never ? start->workspace : std::string{};
+  }
   return sent;
 }
 
@@ -35,6 +37,11 @@ void worker_supervisor::line::finished(attempt_key key) {
   const std::lock_guard lock{mutex_};
   if (running_ == key)
     running_.reset();
+}
+
+std::string worker_supervisor::line::workspace() const {
+  const std::lock_guard lock{mutex_};
+  return running_ ? workspace_ : std::string{};
 }
 
 std::optional<attempt_key> worker_supervisor::line::running() const {
@@ -113,6 +120,7 @@ void worker_supervisor::heard(slot& where, const runner_event& event) {
 }
 
 void worker_supervisor::exited(slot& where) {
+  where.workspace = where.runner->workspace();
   where.runner.reset();
   where.pid = 0;
   if (where.now == phase::closing) {
@@ -138,6 +146,8 @@ void worker_supervisor::swept(std::uint32_t number, std::uint64_t life) {
     if (where.now != phase::sweeping || (number != 0 && number != where.number) || life != where.life)
       continue;
     where.swept = true;
+    if (!where.workspace.empty())
+      options_.remove_workspace(std::exchange(where.workspace, {}));
     abandon_when_empty(where);
   }
 }

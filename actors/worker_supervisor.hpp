@@ -44,6 +44,9 @@ struct worker_supervisor_options {
   /// Spawns a worker as a child of `parent`.
   std::function<worker_actor(caf::local_actor& parent, worker_place place)> make_worker;
 
+  /// Removes a workspace whose runner died, once its processes are gone. Must not block: called from the actor.
+  std::function<void(std::string workspace)> remove_workspace = [](const std::string&) {};
+
   /// More than `restart_limit` restarts of one slot within `restart_window` end the supervisor, and the node.
   std::size_t restart_limit = 5;
   std::chrono::milliseconds restart_window{60'000};
@@ -76,11 +79,14 @@ private:
     void kill() noexcept;
     void finished(attempt_key key);
     [[nodiscard]] std::optional<attempt_key> running() const;
+    /// The workspace that the running job leaves behind if its runner dies; empty if there is none or it is to be kept.
+    [[nodiscard]] std::string workspace() const;
 
   private:
     mutable std::mutex mutex_;
     std::shared_ptr<runner_link> link_;
     std::optional<attempt_key> running_;
+    std::string workspace_;
   };
 
   struct slot {
@@ -95,6 +101,8 @@ private:
     worker_actor worker;
     bool cordoned = false;
     bool swept = false;
+    /// Left behind by the last runner.
+    std::string workspace;
     bool abandon_asked = false;
     std::uint64_t abandon_number = 0;
     std::chrono::steady_clock::time_point deadline{};

@@ -232,14 +232,22 @@ outcome data_directory::make_folders() {
   struct stat about {};
   if (::stat(path_.c_str(), &about) != 0)
     return failed("cannot examine " + path_.string(), errno);
-  // Logs, database and workspaces hold what jobs print and are given.
-  if ((about.st_mode & 077U) != 0 && ::chmod(path_.c_str(), 0700) == 0)
-    warnings_.push_back("data directory " + path_.string() + " was open to other accounts; its mode is 0700 now");
+  // Logs, database and workspaces hold what jobs print and are given. Only root can run jobs as others, who must get to
+  // their workspaces, though not see what else there is.
+  const mode_t mode = ::geteuid() == 0 ? 0711 : 0700;
+  if ((about.st_mode & 077U & ~mode) != 0)
+    warnings_.push_back("data directory " + path_.string() + " was open to other accounts and is no longer");
+  if ((about.st_mode & 07777U) != mode && ::chmod(path_.c_str(), mode) != 0)
+    return failed("cannot change the mode of the data directory " + path_.string(), errno);
+  for (const auto* file : {"kcx.db", "kcx.db-wal", "kcx.db-shm"})
+    ::chmod((path_ / file).c_str(), 0600); // those that are there
   // Left by a node that crashed: it points at a port somebody else may have by now.
   ::unlink((path_ / "node.json").c_str());
   for (const auto* folder : folders)
     if (::mkdir((path_ / folder).c_str(), 0700) != 0 && errno != EEXIST)
       return failed("cannot create " + (path_ / folder).string(), errno);
+  if (::chmod((path_ / "workspaces").c_str(), mode) != 0)
+    return failed("cannot change the mode of " + (path_ / "workspaces").string(), errno);
   return done{};
 }
 

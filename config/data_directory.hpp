@@ -26,9 +26,10 @@ struct node_addresses {
 
 class data_directory {
 public:
-  /// Creates what is missing (directories 0700), takes the lock and reads or makes the admin token. Fails with
-  /// ec::data_in_use (another node has it; the message names its process), ec::invalid_setting (on a network file
-  /// system, or full of files that are not KCX's) or ec::system_failed.
+  /// Creates what is missing (directories 0700; for root 0711, as jobs of other accounts work below), takes the lock
+  /// and reads or makes the admin token. Fails with ec::data_in_use (another node has it; the message names its
+  /// process), ec::invalid_setting (on a network file system, or full of files that are not KCX's) or
+  /// ec::system_failed.
   static expected<data_directory> open(const std::filesystem::path& path);
 
   data_directory(data_directory&& other) noexcept;

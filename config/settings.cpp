@@ -79,6 +79,14 @@ bool read(log_level& to, std::string_view text) {
   return value.has_value();
 }
 
+bool read_account(std::string& to, std::string_view text) {
+  constexpr auto letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"sv;
+  if (text.empty() || text.size() > 32 || text[0] == '-' || text.find_first_not_of(letters) != std::string_view::npos)
+    return false;
+  to = text;
+  return true;
+}
+
 bool add_label(std::vector<std::string>& to, std::string_view text) {
   constexpr auto letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/=:"sv;
   if (text.empty() || text.size() > 255 || text.find_first_not_of(letters) != std::string_view::npos)
@@ -141,6 +149,10 @@ std::vector<row> network_rows(const settings& base) {
      "Storage",
      "Data directory: database, logs, workspaces, admin token; created where missing",
      [](settings& to, std::string_view value) { return read(to.data, value); }},
+    {{"min-free", "SIZE", format_size(base.min_free), "a size from 0 to 1T"},
+     "Storage",
+     "Free space below which no job is accepted or started",
+     [](settings& to, std::string_view value) { return read_size(to.min_free, value, 0, 1LL << 40); }},
     {{"http", "ADDR:PORT", to_string(base.http), "a numeric address and a port, as 127.0.0.1:7070 or [::1]:7070"},
      "Network",
      "Where the HTTP API listens; port 0 takes a free one",
@@ -188,6 +200,10 @@ std::vector<row> job_rows(const settings& base) {
      "Jobs",
      "How many jobs of a final state stay listed, the newest; may be given several times",
      [](settings& to, std::string_view value) { return add_keep_count(to.keep_count, value); }},
+    {{"job-user", "NAME", "", "the name of an account"},
+     "Jobs",
+     "Account of jobs that name none; only for a node that runs as root",
+     [](settings& to, std::string_view value) { return read_account(to.job_user, value); }},
     {{"drain-timeout", "DURATION", format_duration(base.drain_timeout), "a duration from 0s to 7d"},
      "Stopping",
      "How long SIGTERM lets running jobs go on before they are ended",

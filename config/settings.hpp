@@ -33,6 +33,8 @@ struct settings {
   endpoint inspect{"127.0.0.1", 7071};
   /// Allows addresses other hosts can reach without TLS.
   bool insecure = false;
+  /// With less than this free on the disk of `data`, no job is accepted or started. 0 switches the guard off.
+  std::int64_t min_free = 16LL << 20;
   /// Largest request body, in bytes.
   std::int64_t body_limit = 32LL << 20;
 
@@ -44,6 +46,8 @@ struct settings {
   std::filesystem::path runner;
   /// Log bytes kept of an attempt whose job does not say.
   std::int64_t log_limit = 64LL << 20;
+  /// The account of jobs that name none; empty: the node's own. Only a node of root can have one.
+  std::string job_user;
 
   /// How long SIGTERM lets running jobs go on before they are ended.
   std::chrono::milliseconds drain_timeout{60'000};

@@ -124,8 +124,22 @@ struct step_spec {
   bool continue_on_error = false;
   /// Runs also after a failure, a time limit or a cancel.
   bool always = false;
+  /// Of this step alone. An `always` step without one may take 60 s once the job is to end.
+  std::optional<std::chrono::milliseconds> time_limit{};
 
   bool operator==(const step_spec&) const = default;
+};
+
+/// What each process of a job may take, as setrlimit counts it; absent ones are not limited by KCX.
+struct resource_limits {
+  std::optional<std::uint64_t> memory_bytes; ///< Address space.
+  std::optional<std::uint64_t> cpu_s;        ///< CPU time; then SIGXCPU or SIGKILL.
+  /// Absent: the usual 1024, whatever the node has for itself.
+  std::optional<std::uint64_t> open_files;
+  std::optional<std::uint64_t> processes;  ///< Of the account, all jobs together; root has no limit.
+  std::optional<std::uint64_t> file_bytes; ///< Of one file; then SIGXFSZ.
+
+  bool operator==(const resource_limits&) const = default;
 };
 
 enum class interrupt_policy : std::uint8_t { fail, requeue };
@@ -150,6 +164,9 @@ struct job_spec {
   std::map<std::string, std::string> secrets;
   std::string working_dir;
   keep_policy keep_workspace = keep_policy::never;
+  /// The account to run as; only a node of root can choose. Empty: the node's `job-user`.
+  std::string user;
+  resource_limits limits;
 
   std::int32_t priority = 0;
   std::int32_t weight = 1;
@@ -157,7 +174,8 @@ struct job_spec {
   std::optional<std::chrono::milliseconds> no_output_limit;
   std::optional<std::chrono::milliseconds> wait_limit;
   std::chrono::milliseconds cancel_grace{10'000};
-  std::int64_t log_limit_bytes = 64LL << 20;
+  /// Kept of each attempt's log; absent: the node's `log-limit`.
+  std::optional<std::int64_t> log_limit_bytes;
 
   std::optional<timestamp> run_at;
   std::int32_t max_attempts = 1;

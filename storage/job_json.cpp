@@ -32,6 +32,10 @@ json show_plain(const Value& member) {
   return json(member);
 }
 
+json show_optional_number(const std::optional<std::int64_t>& member) {
+  return member ? json(*member) : json(nullptr);
+}
+
 json show_text_or_null(const std::string& member) {
   return member.empty() ? json(nullptr) : json(member);
 }
@@ -138,13 +142,15 @@ constexpr std::array spec_fields{
   field<&job_spec::env, read_variables, show_plain<std::map<std::string, std::string>>>("env"),
   field<&job_spec::working_dir, read_working_dir, show_text_or_null>("working_dir"),
   field<&job_spec::keep_workspace, read_keep, show_name<keep_policy>>("keep_workspace"),
+  field<&job_spec::user, read_user, show_text_or_null>("user"),
+  field<&job_spec::limits, read_limits, show_limits>("limits"),
   field<&job_spec::priority, read_number<-100, 100, std::int32_t>, show_plain<std::int32_t>>("priority"),
   field<&job_spec::weight, read_number<1, 1'000, std::int32_t>, show_plain<std::int32_t>>("weight"),
   field<&job_spec::time_limit, read_duration<1, year_ms, ms_or_none>, show_optional_seconds>("time_limit_s"),
   field<&job_spec::no_output_limit, read_duration<1, year_ms, ms_or_none>, show_optional_seconds>("no_output_limit_s"),
   field<&job_spec::wait_limit, read_duration<1, year_ms, ms_or_none>, show_optional_seconds>("wait_limit_s"),
   field<&job_spec::cancel_grace, read_duration<0, hour_ms, milliseconds>, show_seconds>("cancel_grace_s"),
-  field<&job_spec::log_limit_bytes, read_number<1'024, 1LL << 40, std::int64_t>, show_plain<std::int64_t>>(
+  field<&job_spec::log_limit_bytes, read_number<1'024, 1LL << 40, std::optional<std::int64_t>>, show_optional_number>(
     "log_limit_bytes"),
   field<&job_spec::run_at, read_time, show_time>("run_at"),
   field<&job_spec::max_attempts, read_number<1, 100, std::int32_t>, show_plain<std::int32_t>>("max_attempts"),

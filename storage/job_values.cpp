@@ -1,6 +1,7 @@
 #include "storage/job_values.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace kcx {
 
@@ -52,6 +53,12 @@ std::optional<command_line> read_command_line(reading& in, const json_place& at,
   return command_line{true, {std::move(*text)}};
 }
 
+constexpr std::chrono::milliseconds longest_limit = std::chrono::hours{366 * 24};
+
+bool is_step_field(std::string_view key) noexcept {
+  return key == "name" || key == "continue_on_error" || key == "always" || key == "time_limit_s";
+}
+
 void read_step(reading& in, const json_place& at, const json& value, step_spec& step) {
   if (!value.is_object()) {
     in.errors.add(at, "must be an object with a command");
@@ -60,6 +67,8 @@ void read_step(reading& in, const json_place& at, const json& value, step_spec& 
   auto has_command = false;
   for (const auto& [key, field] : value.items()) {
     const json_place here{&at, key};
+    if (field.is_null() && key != "command" && is_step_field(key))
+      continue; // null says "not given", as the API shows it
     if (key == "command") {
       has_command = true;
       if (auto line = read_command_line(in, here, field))
@@ -70,8 +79,10 @@ void read_step(reading& in, const json_place& at, const json& value, step_spec& 
       step.continue_on_error = read_bool(in.errors, here, field).value_or(false);
     } else if (key == "always") {
       step.always = read_bool(in.errors, here, field).value_or(false);
+    } else if (key == "time_limit_s") {
+      step.time_limit = read_seconds(in.errors, here, field, std::chrono::milliseconds{1}, longest_limit);
     } else {
-      in.errors.add(here, "is not a field of a step: name, command, continue_on_error, always");
+      in.errors.add(here, "is not a field of a step: name, command, continue_on_error, always, time_limit_s");
     }
   }
   if (!has_command)
@@ -193,7 +204,9 @@ json show_steps(const std::vector<step_spec>& member) {
     steps.push_back({{"name", step.name},
                      {"command", show_line(step.command)},
                      {"continue_on_error", step.continue_on_error},
-                     {"always", step.always}});
+                     {"always", step.always},
+                     {"time_limit_s",
+                      step.time_limit ? json(static_cast<double>(step.time_limit->count()) / 1000.0) : json(nullptr)}});
   return steps;
 }
 
@@ -216,6 +229,62 @@ void read_variables(reading& in, const json_place& at, const json& value, std::m
   }
   if (bytes > in.limits.env_bytes)
     in.errors.add(at, "must have at most " + std::to_string(in.limits.env_bytes) + " bytes");
+}
+
+void read_user(reading& in, const json_place& at, const json& value, std::string& member) {
+  auto text = read_text(in.errors, at, value, 32);
+  if (!text)
+    return;
+  if (is_plain_name(*text, "._-") || (text->starts_with('_') && is_plain_name(text->substr(1), "._-")))
+    member = std::move(*text);
+  else
+    in.errors.add(at, "must be the name of an account: letters, digits, '.', '_' and '-'");
+}
+
+namespace {
+
+struct limit_field {
+  std::string_view key;
+  std::optional<std::uint64_t> resource_limits::*member;
+  std::int64_t least;
+  std::int64_t most;
+};
+
+constexpr std::array limit_fields{
+  limit_field{"memory_bytes", &resource_limits::memory_bytes, 1LL << 20, 1LL << 50},
+  limit_field{"cpu_s", &resource_limits::cpu_s, 1, 1LL << 31},
+  limit_field{"open_files", &resource_limits::open_files, 8, 1LL << 30},
+  limit_field{"processes", &resource_limits::processes, 1, 1LL << 22},
+  limit_field{"file_bytes", &resource_limits::file_bytes, 0, 1LL << 50},
+};
+
+} // namespace
+
+void read_limits(reading& in, const json_place& at, const json& value, resource_limits& member) {
+  if (!value.is_object()) {
+    in.errors.add(at, "must be an object of limits: memory_bytes, cpu_s, open_files, processes, file_bytes");
+    return;
+  }
+  for (const auto& [key, field] : value.items()) {
+    const json_place here{&at, key};
+    const auto* known = std::find_if(limit_fields.begin(), limit_fields.end(),
+                                     [&name = key](const limit_field& each) { return each.key == name; });
+    if (known == limit_fields.end())
+      in.errors.add(here, "is no limit: memory_bytes, cpu_s, open_files, processes, file_bytes");
+    else if (field.is_null())
+      continue;
+    else if (auto number = read_whole(in.errors, here, field, known->least, known->most))
+      member.*known->member = static_cast<std::uint64_t>(*number);
+  }
+}
+
+json show_limits(const resource_limits& member) {
+  auto shown = json::object();
+  for (const auto& each : limit_fields) {
+    const auto& limit = member.*each.member;
+    shown[std::string{each.key}] = limit ? json(*limit) : json(nullptr);
+  }
+  return shown;
 }
 
 void read_working_dir(reading& in, const json_place& at, const json& value, std::string& member) {

@@ -35,11 +35,16 @@ void read_command(reading& in, const json_place& at, const nlohmann::json& value
 void read_steps(reading& in, const json_place& at, const nlohmann::json& value, std::vector<step_spec>& member);
 void read_variables(reading& in, const json_place& at, const nlohmann::json& value,
                     std::map<std::string, std::string>& member);
+/// An account's name; not that it exists.
+void read_user(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
+void read_limits(reading& in, const json_place& at, const nlohmann::json& value, resource_limits& member);
 void read_working_dir(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
 
 /// As read_command takes it.
 [[nodiscard]] nlohmann::json show_line(const command_line& line);
 [[nodiscard]] nlohmann::json show_command(const std::optional<command_line>& member);
+/// Every limit, null where there is none.
+[[nodiscard]] nlohmann::json show_limits(const resource_limits& member);
 [[nodiscard]] nlohmann::json show_steps(const std::vector<step_spec>& member);
 
 /// Puts every field of the spec but secrets into an object.

@@ -5,6 +5,7 @@
 #include <linux/falloc.h>
 #include <string>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 namespace kcx {
 
@@ -12,6 +13,8 @@ namespace {
 
 constexpr std::int64_t share_record_ms = 10;
 constexpr std::int64_t retry_full_disk_ms = 1000;
+/// How much a log grows between two looks at the free space.
+constexpr std::uint64_t look_every = 64 * 1024;
 constexpr std::uint64_t record_size = sizeof(log_record);
 
 /// Writes all of it at a fixed place. Returns how much was written; errno tells why it is less.
@@ -53,7 +56,7 @@ expected<unique_fd> create_file(const std::filesystem::path& path) {
 
 } // namespace
 
-expected<log_writer> log_writer::create(const std::filesystem::path& data_file, std::uint64_t limit_bytes,
+expected<log_writer> log_writer::create(const std::filesystem::path& data_file, log_bounds bounds,
                                         std::int64_t now_ms) {
   const auto directory = data_file.parent_path();
   if (::mkdir(directory.c_str(), 0700) != 0 && errno == ENOENT) {
@@ -77,15 +80,17 @@ expected<log_writer> log_writer::create(const std::filesystem::path& data_file, 
     ::unlink(index_file.c_str());
     return failure;
   }
-  return log_writer{std::move(*data), std::move(*index), std::max(limit_bytes, min_log_limit)};
+  bounds.limit_bytes = std::max(bounds.limit_bytes, min_log_limit);
+  return log_writer{std::move(*data), std::move(*index), bounds};
 }
 
-log_writer::log_writer(unique_fd data, unique_fd index, std::uint64_t limit_bytes)
-  : data_{std::move(data)}, index_{std::move(index)}, head_limit_{limit_bytes / 2}, tail_limit_{limit_bytes / 2} {
+log_writer::log_writer(unique_fd data, unique_fd index, log_bounds bounds)
+  : data_{std::move(data)}, index_{std::move(index)}, reserve_{bounds.reserve_bytes},
+    head_limit_{bounds.limit_bytes / 2}, tail_limit_{bounds.limit_bytes / 2} {
   // Cutting an eighth at a time keeps the number of cuts small, and the log never above its limit.
   tail_keep_ = tail_limit_ - tail_limit_ / 8;
   // A job that writes single bytes to both streams in turn makes a record of each: bound the index by bytes as well.
-  max_records_ = std::max<std::uint64_t>(64, limit_bytes / 2 / record_size);
+  max_records_ = std::max<std::uint64_t>(64, bounds.limit_bytes / 2 / record_size);
   max_length_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(tail_limit_ / 16, 16, 1U << 20));
 }
 
@@ -107,6 +112,10 @@ void log_writer::put(log_stream stream, std::uint16_t step, std::string_view byt
       flush(now_ms);
     if (lost_errno_ != 0)
       return lose(bytes.size(), now_ms, lost_errno_);
+    if (size_ >= look_at_ && below_reserve()) {
+      flush(now_ms);
+      return lose(bytes.size(), now_ms, ENOSPC);
+    }
     const auto n = room(bytes.size());
     const auto written = write_at(data_.value(), bytes.substr(0, n), size_);
     const auto number = errno;
@@ -158,6 +167,16 @@ bool log_writer::write_record(log_record record) {
   return true;
 }
 
+bool log_writer::below_reserve() noexcept {
+  struct statvfs about {};
+  if (reserve_ == 0 || ::fstatvfs(data_.value(), &about) != 0)
+    return false;
+  const auto left = static_cast<std::uint64_t>(about.f_bavail) * about.f_frsize;
+  // Others fill the disk as well, so what is left now says little about how long that lasts.
+  look_at_ = size_ + look_every;
+  return left < reserve_;
+}
+
 void log_writer::lose(std::uint64_t bytes, std::int64_t now_ms, int number) {
   lost_ += bytes;
   lost_untold_ += bytes;
@@ -168,6 +187,11 @@ void log_writer::lose(std::uint64_t bytes, std::int64_t now_ms, int number) {
 bool log_writer::recovered(std::int64_t now_ms) {
   if (!can_punch_ || now_ms < retry_at_ms_)
     return false;
+  look_at_ = size_;
+  if (below_reserve()) {
+    retry_at_ms_ = now_ms + retry_full_disk_ms;
+    return false;
+  }
   const auto told = lost_untold_;
   const auto why = std::string{std::strerror(lost_errno_)};
   lost_errno_ = 0;

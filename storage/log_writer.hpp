@@ -35,13 +35,25 @@ struct log_sizes {
 /// The smallest limit a log can have, in bytes; smaller ones are raised to it.
 inline constexpr std::uint64_t min_log_limit = 1024;
 
+/// How large a log may grow.
+struct log_bounds {
+  /// Kept at most: the first half and the last.
+  std::uint64_t limit_bytes = 64U << 20;
+  /// Free space of the disk that the log leaves alone: it counts as full below it. Looked at every now and then only.
+  std::uint64_t reserve_bytes = 0;
+};
+
 class log_writer {
 public:
   /// Creates both files exclusively with mode 0600, and the two directories above them (0700) if they are missing.
-  /// `limit_bytes` is what is kept at most: the first half and the last. Fails with ec::conflict if either file exists,
-  /// ec::storage_full, or ec::system_failed; then neither file is left behind by this call.
-  [[nodiscard]] static expected<log_writer> create(const std::filesystem::path& data_file, std::uint64_t limit_bytes,
+  /// Fails with ec::conflict if either file exists, ec::storage_full, or ec::system_failed; then neither file is left
+  /// behind by this call.
+  [[nodiscard]] static expected<log_writer> create(const std::filesystem::path& data_file, log_bounds bounds,
                                                    std::int64_t now_ms);
+  [[nodiscard]] static expected<log_writer> create(const std::filesystem::path& data_file, std::uint64_t limit_bytes,
+                                                   std::int64_t now_ms) {
+    return create(data_file, log_bounds{limit_bytes, 0}, now_ms);
+  }
 
   log_writer(log_writer&&) noexcept = default;
   log_writer& operator=(log_writer&&) noexcept = default;
@@ -69,13 +81,14 @@ public:
   log_sizes close(std::int64_t now_ms);
 
 private:
-  log_writer(unique_fd data, unique_fd index, std::uint64_t limit_bytes);
+  log_writer(unique_fd data, unique_fd index, log_bounds bounds);
 
   [[nodiscard]] log_sizes sizes() const noexcept;
   [[nodiscard]] std::size_t room(std::size_t wanted) const noexcept;
   [[nodiscard]] bool in_head() const noexcept { return !head_end_.has_value(); }
   void put(log_stream stream, std::uint16_t step, std::string_view bytes, std::int64_t now_ms);
   bool write_record(log_record record);
+  [[nodiscard]] bool below_reserve() noexcept;
   void lose(std::uint64_t bytes, std::int64_t now_ms, int number);
   bool recovered(std::int64_t now_ms);
   void end_head_if_full();
@@ -85,6 +98,9 @@ private:
 
   unique_fd data_;
   unique_fd index_;
+  std::uint64_t reserve_ = 0;
+  /// The reserve is looked at when the log has grown to this size.
+  std::uint64_t look_at_ = 0;
   std::uint64_t head_limit_ = 0;
   std::uint64_t tail_limit_ = 0;
   std::uint64_t tail_keep_ = 0;

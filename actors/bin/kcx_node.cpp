@@ -16,16 +16,18 @@
 #include <optional>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 namespace {
 
 using namespace std::chrono;
 
-/// SIGUSR1 is how the node's own end reaches the main thread, which waits for signals only.
+/// SIGUSR1 is how the node's own end reaches the main thread, which waits for signals only; SIGUSR2 tells it that a
+/// drain began, which somebody may have asked for over HTTP.
 sigset_t awaited_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int each : {SIGTERM, SIGINT, SIGHUP, SIGUSR1})
+  for (const int each : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2})
     sigaddset(&set, each);
   return set;
 }
@@ -62,9 +64,10 @@ void serve(kcx::node& node, const sigset_t& set, milliseconds drain_timeout) {
       draining = true;
       deadline = steady_clock::now() + drain_timeout;
       spdlog::info("stopping: running jobs have {} s to end; a second signal ends them now",
-                   duration_cast<seconds>(drain_timeout).count());
-      node.stop(true);
-    } else {
+                   duration<double>(drain_timeout).count());
+      if (signal != SIGUSR2)
+        node.stop(true);
+    } else if (signal != SIGUSR2) {
       spdlog::info("stopping now: {}", signal == 0 ? "the drain timeout is over" : "a second signal came");
       deadline.reset();
       node.stop(false);
@@ -82,6 +85,8 @@ void prepare_process() {
     setrlimit(RLIMIT_NOFILE, &limit);
   }
   std::signal(SIGPIPE, SIG_IGN);
+  // The database and whatever else the node makes is for its own account; jobs get a mask of their own.
+  umask(077);
 }
 
 } // namespace
@@ -104,7 +109,9 @@ int main(int argc, char** argv) {
   const auto main_thread = pthread_self();
 
   const auto drain_timeout = settings->drain_timeout;
-  auto node = kcx::node::start(*std::move(settings), [main_thread] { pthread_kill(main_thread, SIGUSR1); });
+  auto node = kcx::node::start(
+    *std::move(settings), [main_thread] { pthread_kill(main_thread, SIGUSR1); },
+    [main_thread] { pthread_kill(main_thread, SIGUSR2); });
   if (!node) {
     std::fprintf(stderr, "kcx-node: %s\n", node.error().message.c_str());
     return 1;

@@ -118,6 +118,8 @@ void job_run::finish() {
   if (event.outcome == run_outcome::exited && !event.exit_code)
     event.exit_code = 0;
   event.message = message_;
+  // Before the log is closed: if the workspace had filled the disk, the log can tell now what it could not take.
+  remove_or_keep(event);
   if (output_) {
     event.log = output_->close();
     report_log(clock::now(), true);
@@ -126,7 +128,6 @@ void job_run::finish() {
   event.started_at = started_at_;
   if (started_)
     event.duration = std::chrono::duration_cast<milliseconds>(clock::now() - *started_);
-  remove_or_keep(event);
   event.finished_at = timestamp{milliseconds{wall_ms()}};
   emit_(event);
 }

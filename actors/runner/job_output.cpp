@@ -19,9 +19,9 @@ std::int64_t wall_ms() noexcept {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-expected<std::unique_ptr<job_output>> job_output::create(const std::string& log_file, std::uint64_t limit_bytes,
+expected<std::unique_ptr<job_output>> job_output::create(const std::string& log_file, log_bounds bounds,
                                                          const std::vector<std::string>& secrets) {
-  auto log = log_writer::create(log_file, limit_bytes, wall_ms());
+  auto log = log_writer::create(log_file, bounds, wall_ms());
   if (!log)
     return std::move(log).error();
   std::unique_ptr<job_output> output{new job_output{std::move(*log), std::make_shared<const secret_patterns>(secrets)}};

@@ -23,8 +23,8 @@ using steady_time = std::chrono::steady_clock::time_point;
 class job_output {
 public:
   /// Creates the log and the pipes. Fails as log_writer::create, or with ec::system_failed.
-  [[nodiscard]] static expected<std::unique_ptr<job_output>>
-  create(const std::string& log_file, std::uint64_t limit_bytes, const std::vector<std::string>& secrets);
+  [[nodiscard]] static expected<std::unique_ptr<job_output>> create(const std::string& log_file, log_bounds bounds,
+                                                                    const std::vector<std::string>& secrets);
 
   /// The ends that processes of the job write to.
   [[nodiscard]] int out() const noexcept { return pipes_[0].write_end.value(); }

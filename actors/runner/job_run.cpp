@@ -25,7 +25,7 @@ job_run::job_run(start_command start, event_sink emit) : start_{std::move(start)
 // -- start ---------------------------------------------------------------------
 
 void job_run::begin() {
-  auto output = job_output::create(start_.log_file, start_.log_limit_bytes, start_.secrets);
+  auto output = job_output::create(start_.log_file, {start_.log_limit_bytes, start_.log_reserve_bytes}, start_.secrets);
   if (!output) {
     message_ = output.error().message;
     spawn_failed_ = failed_ = true;
@@ -37,7 +37,12 @@ void job_run::begin() {
     auto found = find_account(start_.user);
     if (!found)
       return fail_to_start(found.error());
-    user_ = std::move(*found);
+    if (::geteuid() != 0 && found->uid != ::geteuid())
+      return fail_to_start(
+        {ec::system_failed, "the node does not run as root, so it cannot run a job as \"" + start_.user + '"', {}});
+    // Its own account needs no change, and without being root there is none.
+    if (::geteuid() == 0)
+      user_ = std::move(*found);
   }
   const auto made =
     user_ ? create_workspace(start_.workspace, user_->uid, user_->gid) : create_workspace(start_.workspace);

@@ -117,7 +117,7 @@ runner_step step_from(const json& from) {
   return step;
 }
 
-json to_json(const runner_limits& limits) {
+json to_json(const resource_limits& limits) {
   json to = json::object();
   put(to, "memory_bytes", limits.memory_bytes);
   put(to, "cpu_s", limits.cpu_s);
@@ -127,8 +127,8 @@ json to_json(const runner_limits& limits) {
   return to;
 }
 
-runner_limits limits_from(const json& from) {
-  runner_limits limits;
+resource_limits limits_from(const json& from) {
+  resource_limits limits;
   take(from, "memory_bytes", limits.memory_bytes);
   take(from, "cpu_s", limits.cpu_s);
   take(from, "open_files", limits.open_files);
@@ -152,6 +152,7 @@ json to_json(const start_command& start) {
   put(to, "no_output_limit_ms", start.no_output_limit);
   to["cancel_grace_ms"] = start.cancel_grace.count();
   to["secrets"] = start.secrets;
+  to["log_reserve_bytes"] = start.log_reserve_bytes;
   to["user"] = start.user;
   to["limits"] = to_json(start.limits);
   to["umask"] = start.umask;
@@ -173,6 +174,7 @@ start_command start_from(const json& from) {
   take(from, "no_output_limit_ms", start.no_output_limit);
   take(from.at("cancel_grace_ms"), start.cancel_grace);
   from.at("secrets").get_to(start.secrets);
+  from.at("log_reserve_bytes").get_to(start.log_reserve_bytes);
   from.at("user").get_to(start.user);
   start.limits = limits_from(from.at("limits"));
   from.at("umask").get_to(start.umask);

@@ -38,17 +38,6 @@ struct runner_step {
   bool operator==(const runner_step&) const = default;
 };
 
-/// Resource limits of every process of the job (setrlimit, hard and soft); absent ones are inherited.
-struct runner_limits {
-  std::optional<std::uint64_t> memory_bytes;
-  std::optional<std::uint64_t> cpu_s;
-  std::optional<std::uint64_t> open_files;
-  std::optional<std::uint64_t> processes;
-  std::optional<std::uint64_t> file_bytes;
-
-  bool operator==(const runner_limits&) const = default;
-};
-
 /// Runs a job. Only while the runner is idle; a busy runner answers with `finished` (spawn_failed) for this attempt.
 struct start_command {
   attempt_key key;
@@ -63,6 +52,8 @@ struct start_command {
   /// Data file of the log (log_path()); must not exist.
   std::string log_file;
   std::uint64_t log_limit_bytes = 64U << 20;
+  /// Space on the disk that the log leaves to others: output that would go below is dropped, with a notice.
+  std::uint64_t log_reserve_bytes = 0;
   /// Limit of all steps together that are not `always`.
   std::optional<milliseconds> time_limit;
   /// Limit of silence on both streams of the running step.
@@ -73,7 +64,7 @@ struct start_command {
   std::vector<std::string> secrets;
   /// Account to run as; only a runner of root can. Empty: the runner's own.
   std::string user;
-  runner_limits limits;
+  resource_limits limits;
   std::uint32_t umask = 022;
 
   bool operator==(const start_command&) const = default;

@@ -2,6 +2,7 @@
 
 #include "config/posix.hpp"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <fcntl.h>
@@ -23,8 +24,11 @@ enum class stage { none, session, descriptors, limits, user, workspace, working_
 
 struct limit {
   __rlimit_resource resource;
-  rlim_t value;
+  rlimit value;
 };
+
+/// What programs expect of a soft limit of descriptors: more breaks those that use select() or close all of them.
+constexpr rlim_t usual_open_files = 1024;
 
 /// Everything the child needs, ready before vfork: the child shares our memory and may only make system calls. It
 /// reports failure by writing here.
@@ -59,12 +63,16 @@ std::vector<std::string> candidates_of(const spawn_request& request) {
   return found;
 }
 
-std::vector<limit> limits_of(const runner_limits& wanted) {
+std::vector<limit> limits_of(const resource_limits& wanted) {
   std::vector<limit> found;
   const auto add = [&](__rlimit_resource resource, const std::optional<std::uint64_t>& value) {
     if (value)
-      found.push_back({resource, *value});
+      found.push_back({resource, {*value, *value}});
   };
+  // The node has raised its own to the maximum, which would be inherited.
+  rlimit own{};
+  if (!wanted.open_files && ::getrlimit(RLIMIT_NOFILE, &own) == 0)
+    found.push_back({RLIMIT_NOFILE, {std::min(usual_open_files, own.rlim_max), own.rlim_max}});
   add(RLIMIT_AS, wanted.memory_bytes);
   add(RLIMIT_CPU, wanted.cpu_s);
   add(RLIMIT_NOFILE, wanted.open_files);
@@ -134,9 +142,8 @@ void execute(plan& p) {
     give_up(p, stage::session);
   reset_signals(p);
   set_descriptors(p);
-  for (const auto& [resource, value] : p.limits) {
-    const rlimit both{value, value};
-    if (::setrlimit(resource, &both) != 0)
+  for (const auto& each : p.limits) {
+    if (::setrlimit(each.resource, &each.value) != 0)
       give_up(p, stage::limits);
   }
   become(p);

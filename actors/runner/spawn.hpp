@@ -34,7 +34,7 @@ struct spawn_request {
   int out = -1;
   int err = -1;
   const account* user = nullptr;
-  const runner_limits& limits;
+  const resource_limits& limits;
   mode_t umask = 022;
 };
 

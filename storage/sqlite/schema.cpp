@@ -251,6 +251,8 @@ std::unique_ptr<connection> open_writer(const std::filesystem::path& file, times
   db->execute("PRAGMA journal_mode = WAL");
   // Every commit reaches the disk before it is acknowledged.
   db->execute("PRAGMA synchronous = FULL");
+  // What is deleted is overwritten: secrets must not stay in free pages.
+  db->execute("PRAGMA secure_delete = ON");
   // A log that once grew under a long reader is cut back when it starts anew.
   db->execute("PRAGMA journal_size_limit = 67108864");
   migrate(*db, now);

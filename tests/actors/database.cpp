@@ -19,11 +19,15 @@ struct listener_state {
 struct fixture : actor_fixture {
   store_script script;
   timestamp clock{std::chrono::milliseconds{1'000'000}};
+  bool room = true;
   database_actor db = start();
 
   database_actor start() {
     database_options options;
     options.clock = [this] { return clock; };
+    options.admit = [this]() -> outcome {
+      return room ? outcome{kcx::done{}} : outcome{error{ec::storage_full, "no room", {}}};
+    };
     return sys.spawn<database>(std::make_unique<scripted_store>(script), options);
   }
 
@@ -92,6 +96,24 @@ CAF_TEST(a full disk that rolls the transaction back fails every operation in it
   auto third = enqueue();
   run();
   CAF_CHECK(take<jobs_reply>(third)->has_value());
+}
+
+CAF_TEST(without room new work is refused and what runs comes to its end) {
+  room = false;
+  auto refused = enqueue();
+  auto held_back = ask(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
+  auto asked_again = ask(db, claim_atom_v, claim_request{job_id{}, "node/1", 7});
+  auto ended = ask(db, complete_atom_v, attempt_result{{job_id{1}, 1}});
+  run();
+  CAF_CHECK(take<jobs_reply>(refused)->error().code == ec::storage_full);
+  CAF_CHECK(take<expected<job_grant>>(held_back)->error().code == ec::storage_full);
+  CAF_CHECK(take<expected<job_grant>>(asked_again)->has_value());
+  CAF_CHECK(take<expected<transition_result>>(ended)->has_value());
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"claim", "finish", "commit"}));
+  room = true;
+  auto taken = enqueue();
+  run();
+  CAF_CHECK(take<jobs_reply>(taken)->has_value());
 }
 
 CAF_TEST(a failed commit fails every operation in it and tells nobody) {

@@ -69,6 +69,7 @@ CAF_TEST(limits are those of the job) {
   asked.spec.no_output_limit = 5s;
   asked.spec.cancel_grace = 3s;
   asked.spec.log_limit_bytes = 4'096;
+  asked.spec.limits.open_files = 99;
   asked.spec.keep_workspace = keep_policy::on_failure;
   asked.spec.working_dir = "src";
   const auto plan = plan_run(asked, settings());
@@ -76,8 +77,33 @@ CAF_TEST(limits are those of the job) {
   CAF_CHECK(plan.no_output_limit == 5s);
   CAF_CHECK(plan.cancel_grace == 3s);
   CAF_CHECK_EQUAL(plan.log_limit_bytes, 4'096u);
+  CAF_CHECK(plan.limits == asked.spec.limits);
   CAF_CHECK(plan.keep_workspace == keep_policy::on_failure);
   CAF_CHECK_EQUAL(plan.working_dir, "src");
+}
+
+CAF_TEST(what a job does not say is the node's) {
+  auto node = settings();
+  node.job_user = "ci";
+  node.log_limit = 5'000;
+  node.disk_reserve = 77;
+  const auto plan = plan_run(grant(), node);
+  CAF_CHECK_EQUAL(plan.user, "ci");
+  CAF_CHECK_EQUAL(plan.env.at("USER"), "ci");
+  CAF_CHECK_EQUAL(plan.log_limit_bytes, 5'000u);
+  CAF_CHECK_EQUAL(plan.log_reserve_bytes, 77u);
+  auto asked = grant();
+  asked.spec.user = "other";
+  CAF_CHECK_EQUAL(plan_run(asked, node).user, "other");
+}
+
+CAF_TEST(a step keeps its own time limit) {
+  auto asked = grant();
+  asked.spec.command.reset();
+  asked.spec.steps = {{"a", {true, {"true"}}, false, false, 3s}, {"b", {true, {"true"}}, false, true, {}}};
+  const auto plan = plan_run(asked, settings());
+  CAF_CHECK(plan.steps[0].time_limit == 3s);
+  CAF_CHECK(!plan.steps[1].time_limit);
 }
 
 CAF_TEST(a stopping node gives a job no more grace than the job asks for) {

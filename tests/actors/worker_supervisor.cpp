@@ -83,6 +83,7 @@ public:
       [this](tick_atom) {
         start_command start;
         start.key = {{7}, 1};
+        start.workspace = "/w/7-1";
         if (!place_.runner(start))
           log_->push_back("the job was not started");
       },
@@ -104,6 +105,7 @@ struct fixture : actor_fixture {
   database_actor database_handle = sys.spawn<fake_database>(database);
   worker_supervisor_actor testee;
   std::vector<worker_actor> workers;
+  std::vector<std::string> removed_workspaces;
   caf::error ended_with;
   bool ended = false;
   std::chrono::steady_clock::time_point now{1h};
@@ -128,6 +130,7 @@ struct fixture : actor_fixture {
     worker_supervisor_options options;
     options.slots = slots;
     options.runners = host;
+    options.remove_workspace = [this](const std::string& workspace) { removed_workspaces.push_back(workspace); };
     options.clock = [this] { return now; };
     options.make_worker = [this](caf::local_actor& parent, worker_place place) {
       worker_actor made = parent.spawn<fake_worker>(std::move(place), log);
@@ -219,7 +222,9 @@ CAF_TEST(it sweeps and marks what an earlier one left before anything starts) {
   spawn(2);
   CAF_CHECK_EQUAL(story(), "sweep; ");
   CAF_CHECK(database->abandons.empty());
+  CAF_CHECK(removed_workspaces.empty());
   swept();
+  CAF_CHECK(removed_workspaces == std::vector<std::string>{"/w/7-1"});
   CAF_CHECK_EQUAL(story(), "");
   CAF_CHECK_EQUAL(marked(), "node/1");
   CAF_CHECK_EQUAL(marked(), "node/2");

@@ -101,6 +101,16 @@ def test_a_drain_over_http_is_the_same(start_node):
         assert node.wait(each["id"])["state"] == "succeeded"
 
 
+def test_a_drain_over_http_has_the_same_deadline(start_node):
+    node = start_node(drain_timeout="1s", stop_grace="0.5s")
+    job, sleep = start_running(node)
+    node.post("/v1/node/drain", status=202)
+    assert node.ended() == 0
+    assert processes_matching(sleep) == []
+    node.start()
+    assert (node.job(job["id"])["state"], node.job(job["id"])["reason"]) == ("interrupted", "node_stopped")
+
+
 @pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGHUP, signal.SIGTERM]])
 def test_an_idle_node_stops_at_once(node, signals):
     node.run("true")

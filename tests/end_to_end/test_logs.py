@@ -2,6 +2,7 @@
 import base64
 import http.client
 import json
+import pathlib
 import random
 import threading
 import time
@@ -181,6 +182,14 @@ def test_a_log_beyond_its_limit_keeps_head_and_tail_and_tells_what_is_missing(no
     assert log.splitlines()[-1].startswith("kcx: ") and "limit of 20000 bytes" in log.splitlines()[-1]
 
 
+def test_the_limit_of_the_node_is_for_jobs_without_one(start_node):
+    node = start_node(log_limit="4K")
+    job = node.run("seq 1 10000")
+    assert job["log"]["cut"] and job["log_limit_bytes"] is None and len(node.log(job["id"])) < 6_000
+    other = node.run("seq 1 10000", log_limit_bytes=100_000)
+    assert not other["log"]["cut"] and other["log_limit_bytes"] == 100_000
+
+
 # -- secrets -------------------------------------------------------------------
 
 SECRET = 'p@ss"w\nline2'
@@ -209,6 +218,25 @@ def test_a_secret_is_masked_wherever_it_is_shown(node):
         for form in forms:
             assert form not in text.replace(script, "").replace(json.dumps(script)[1:-1], ""), (form, text[:2000])
     assert "plain" in live and "letter x in text" in live, "one letter masks nothing"
+
+
+def test_a_secret_is_in_no_command_line_and_gone_from_the_disk_after_the_job(node, fifo):
+    secret = "s3cr3t-of-the-disk"
+    job = node.submit(f'read x < {fifo.path}; printf %s "$S" | wc -c', secrets={"S": secret})
+    node.wait_for_state(job["id"], "running")
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                assert secret.encode() not in (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+    fifo.release()
+    node.wait(job["id"])
+    assert node.log(job["id"]).strip() == str(len(secret))
+    assert node.terminate() == 0
+    for path in node.data.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
 
 
 def test_a_secret_in_what_cannot_start_is_masked(node):

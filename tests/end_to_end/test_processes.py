@@ -1,13 +1,17 @@
 """What a job's processes find, and that none of them outlives its job."""
 import os
 import pathlib
+import pwd
 import re
+import shutil
 import signal
+import stat
+import tempfile
 import time
 
 import pytest
 
-from kcx_node import processes_matching, unique_sleep, wait_until
+from kcx_node import BUILD, NodeFailed, processes_matching, unique_sleep, wait_until
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -108,13 +112,14 @@ def test_the_environment_is_the_documented_one_and_nothing_else(make_node):
 
 
 def test_a_process_has_nothing_of_the_node_but_its_three_streams(node):
-    job = node.run("ls /proc/self/fd | tr '\\n' ' '; readlink /proc/self/fd/0; umask; "
+    job = node.run("ls /proc/self/fd | tr '\\n' ' '; readlink /proc/self/fd/0; umask; ulimit -Sn; "
                    "grep -E 'Sig(Blk|Ign)' /proc/self/status; ps -o sid= -p $$ | tr -d ' '; echo $$")
     lines = node.log(job["id"]).splitlines()
     assert lines[0].startswith("0 1 2 ") and lines[0].split()[4:] == ["/dev/null"], lines[0]  # 3 is ls's own
     assert lines[1] == "0022"
-    assert [int(line.split()[1], 16) for line in lines[2:4]] == [0, 0]
-    assert lines[4] == lines[5], "a session of its own"
+    assert lines[2] == "1024", "however many descriptors the node took for itself"
+    assert [int(line.split()[1], 16) for line in lines[3:5]] == [0, 0]
+    assert lines[5] == lines[6], "a session of its own"
 
 
 def test_standard_input_is_empty_at_once(node):
@@ -156,7 +161,46 @@ def test_signal_and_exit_code_are_told_apart(node):
         "failed", "signal", "SIGKILL", None)
 
 
+# -- limits --------------------------------------------------------------------
+
+def test_limits_are_set_for_every_process_and_shown(node):
+    limits = {"memory_bytes": 1 << 30, "cpu_s": 60, "open_files": 99, "processes": 5000, "file_bytes": 4096}
+    job = node.run("sh -c 'ulimit -v; ulimit -t; ulimit -n; ulimit -f'; prlimit -p $$ --nproc -o SOFT --noheadings",
+                   limits=limits)
+    assert node.log(job["id"]).split() == [str(1 << 20), "60", "99", "8", "5000"]
+    assert job["limits"] == limits
+
+
+def test_a_limit_that_is_passed_ends_the_process_by_its_signal(node):
+    job = node.run("exec head -c 100000 /dev/zero > file", limits={"file_bytes": 4096})
+    assert (job["state"], job["reason"], job["signal"]) == ("failed", "signal", "SIGXFSZ")
+    job = node.run("exec sh -c 'while :; do :; done'", limits={"cpu_s": 1})
+    assert (job["reason"], job["signal"]) in (("signal", "SIGXCPU"), ("signal", "SIGKILL"))
+
+
+@pytest.mark.parametrize("limits,pointer", [
+    ({"memory": 1}, "/limits/memory"), ({"cpu_s": 0}, "/limits/cpu_s"), ({"open_files": "x"}, "/limits/open_files"),
+    (7, "/limits"),
+])
+def test_a_wrong_limit_is_refused_by_its_pointer(node, limits, pointer):
+    problem = node.submit_raw({"command": "true", "limits": limits}).problem(422, "invalid_input")
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
 # -- steps ---------------------------------------------------------------------
+
+def test_a_step_has_a_time_limit_of_its_own(node):
+    sleep = unique_sleep()
+    job = node.run(steps=[{"name": "slow", "command": sleep, "time_limit_s": 0.3},
+                          {"name": "left out", "command": "true"},
+                          {"name": "clean", "command": "echo cleaned", "always": True, "time_limit_s": 30}],
+                   cancel_grace_s=0.2)
+    assert (job["state"], job["reason"]) == ("timed_out", "time_limit")
+    assert [s["state"] for s in job["steps"]] == ["timed_out", "skipped", "succeeded"]
+    assert [s["time_limit_s"] for s in job["steps"]] == [0.3, None, 30.0]
+    assert "cleaned" in node.log(job["id"])
+    assert processes_matching(sleep) == []
+
 
 def test_a_clean_up_step_runs_after_a_cancel(node):
     sleep = unique_sleep()
@@ -188,3 +232,73 @@ def test_removing_a_workspace_follows_no_link_out_of_it(node, tmp_path):
     workspace = pathlib.Path(node.log(job["id"]).strip())
     assert not workspace.exists()
     assert (outside / "precious").read_text() == "data"
+
+
+# -- accounts ------------------------------------------------------------------
+
+@pytest.fixture
+def open_directory():
+    """A directory that other accounts can pass through, as those of a test cannot be."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="kcx-user-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
+WHO = 'id -un; id -Gn; pwd; stat -c "%U %a" . "$HOME"; echo "$USER $LOGNAME"; touch file && cd / && cd "$HOME" && ls'
+
+
+@root_only
+def test_a_job_runs_as_its_user_in_a_workspace_of_its_own(make_node, open_directory):
+    node = make_node(data=open_directory / "data").start()
+    job = node.run(WHO, user="nobody")
+    lines = node.log(job["id"]).splitlines()
+    assert job["state"] == "succeeded", lines
+    assert (lines[0], lines[1]) == ("nobody", "nogroup") and lines[2].startswith(str(node.data))
+    assert lines[3:] == ["nobody 700", "nobody 700", "nobody nobody", "file"]
+    assert job["user"] == "nobody"
+    for secret in ("admin.token", "kcx.db", "logs", "."):
+        refused = node.run(["ls" if secret in ("logs", ".") else "cat", str(node.data / secret)], user="nobody")
+        assert refused["state"] == "failed" and "Permission denied" in node.log(refused["id"]), secret
+    assert list((node.data / "workspaces").iterdir()) == []
+
+
+@root_only
+def test_a_node_of_root_can_run_all_jobs_as_one_account(make_node, open_directory):
+    node = make_node(data=open_directory / "data", job_user="nobody").start()
+    assert "runs as root" not in node.output()
+    assert node.log(node.run("id -un; touch x")["id"]) == "nobody\n"
+    assert node.log(node.run("id -un", user="daemon")["id"]) == "daemon\n"
+
+
+@root_only
+def test_a_node_of_root_warns_unless_jobs_have_an_account(node):
+    assert "runs as root" in node.output() and "job-user" in node.output()
+
+
+def test_an_unknown_account_is_refused_where_it_is_named(make_node, node):
+    job = node.run("true", user="no-such-account")
+    assert (job["state"], job["reason"]) == ("failed", "spawn_failed") and "no-such-account" in job["message"]
+    node.submit_raw({"command": "true", "user": "../x"}).problem(422, "invalid_input")
+    with pytest.raises(NodeFailed) as failure:
+        make_node(job_user="no-such-account").start()
+    assert "no-such-account" in failure.value.output and "--job-user" in failure.value.output
+
+
+@root_only
+def test_a_node_that_is_not_root_cannot_change_the_account(make_node, open_directory):
+    account = pwd.getpwnam("nobody")
+    os.chown(open_directory, account.pw_uid, account.pw_gid)
+    # The account may not get to where the tests are built.
+    for program in ("kcx-node", "kcx-runner"):
+        shutil.copy(BUILD / program, open_directory / program)
+    node = make_node(prefix=["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"],
+                     data=open_directory / "data")
+    node.program = open_directory / "kcx-node"
+    node.start()
+    assert "runs as root" not in node.output()
+    assert node.log(node.run("id -un")["id"]) == "nobody\n"
+    assert stat.S_IMODE(node.data.stat().st_mode) == 0o700
+    job = node.run("id -un", user="daemon")
+    assert (job["state"], job["reason"]) == ("failed", "spawn_failed") and "root" in job["message"]
+    assert node.run("id -un", user="nobody")["state"] == "succeeded"

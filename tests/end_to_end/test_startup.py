@@ -31,7 +31,8 @@ def test_a_node_needs_no_configuration_and_says_where_it_listens(node):
     assert facts["pid"] == node.pid and re.fullmatch(r"\d+\.\d+\.\d+.*", facts["version"])
     assert facts["http"] in node.output() and facts["inspect"] in node.output()
     assert stat.S_IMODE((node.data / "admin.token").stat().st_mode) == 0o600
-    assert stat.S_IMODE(node.data.stat().st_mode) & 0o077 == 0, "the data directory is for its owner only"
+    assert stat.S_IMODE(node.data.stat().st_mode) & 0o066 == 0, "only its owner sees what is in the data directory"
+    assert stat.S_IMODE((node.data / "kcx.db").stat().st_mode) == 0o600
 
 
 def test_sigterm_stops_an_idle_node_with_exit_code_0(node):

@@ -1,12 +1,14 @@
-"""The disk and the database file: held by others, damaged."""
+"""The disk and the database file: held by others, full, damaged."""
 import os
+import pathlib
 import sqlite3
+import subprocess
 import threading
 import time
 
 import pytest
 
-from kcx_node import NodeFailed
+from kcx_node import NodeFailed, wait_until
 
 
 class Lock:
@@ -64,6 +66,107 @@ def test_a_file_that_is_held_long_refuses_with_retry_after_and_loses_nothing(sta
     assert "database is locked" not in node.output()
 
 
+# -- a full disk ---------------------------------------------------------------
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 MB of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill(place, leave):
+    """A file that leaves so many bytes free."""
+    about = os.statvfs(place)
+    ballast = place / "ballast"
+    with open(ballast, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, about.f_bavail * about.f_frsize - leave)
+    return ballast
+
+
+def test_a_log_that_fills_the_disk_is_cut_and_the_node_stays(make_node, small_disk):
+    node = make_node(data=small_disk / "data").start()
+    job = node.run("head -c 200000000 /dev/zero | tr '\\0' a", log_limit_bytes=1 << 30)
+    assert (job["state"], job["exit_code"]) == ("succeeded", 0), "the job itself does not notice"
+    assert job["log"]["cut"] is True and 10_000_000 < job["log"]["bytes"] < 64_000_000
+    refused = node.submit_raw({"command": "true"})
+    assert refused.problem(507, "storage_full") and refused.headers["Retry-After"]
+    assert node.job(job["id"])["state"] == "succeeded", "reading goes on"
+    for path in (node.data / "logs").rglob("*.log"):
+        path.unlink()
+    accepted = wait_until(lambda: (r := node.submit_raw({"command": "true"})).status == 201 and r,
+                          what="new work is taken when there is space")
+    assert node.wait(accepted.json()["id"])["state"] == "succeeded"
+
+
+def test_a_notice_in_the_log_tells_what_a_full_disk_swallowed(make_node, small_disk, fifo, tmp_path):
+    node = make_node(data=small_disk / "data").start()
+    wrote = tmp_path / "wrote"
+    # The pause at the end is how long a log leaves a full disk alone before it tries again.
+    job = node.submit(f"echo first; read x < {fifo.path}; head -c 1000000 /dev/zero | tr '\\0' a; touch {wrote}; "
+                      f"read x < {fifo.path}; sleep 1.2; echo last")
+    assert next(node.follow(job["id"])) == "first"
+    ballast = fill(small_disk, 4 << 20)
+    fifo.release()
+    wait_until(wrote.exists, what="the output that has no room")
+    ballast.unlink()
+    fifo.release()
+    job = node.wait(job["id"])
+    assert job["state"] == "succeeded" and job["log"]["cut"]
+    log = node.log(job["id"])
+    assert "bytes of output are missing here" in log and log.endswith("last\n")
+
+
+def test_a_job_that_fills_the_disk_with_files_fails_alone(make_node, small_disk):
+    node = make_node(data=small_disk / "data").start()
+    job = node.run("exec head -c 200000000 /dev/zero > big")
+    assert (job["state"], job["exit_code"], job["log"]["cut"]) == ("failed", 1, True)
+    assert "bytes of output are missing here: No space left on device" in node.log(job["id"])
+    assert node.run("true")["state"] == "succeeded", "the workspace went with its job, and with it the trouble"
+
+
+def test_waiting_jobs_wait_for_space_and_then_run(make_node, small_disk, fifo):
+    node = make_node(data=small_disk / "data", slots=1).start()
+    first = node.submit(f"read x < {fifo.path}")
+    node.wait_for_state(first["id"], "running")
+    waiting = node.submit("echo ran")
+    ballast = fill(small_disk, 8 << 20)
+    fifo.release()
+    assert node.wait(first["id"])["state"] == "succeeded", "what runs may end"
+    wait_until(lambda: any(a["status"] and a["status"].get("disk_full") for a in node.actors("database")),
+               what="the claim is held back")
+    assert node.job(waiting["id"])["state"] == "queued"
+    node.submit_raw({"command": "true"}).problem(507, "storage_full")
+    ballast.unlink()
+    assert node.wait(waiting["id"])["state"] == "succeeded"
+    assert node.log(waiting["id"]) == "ran\n"
+
+
+def test_nothing_acknowledged_is_lost_to_a_disk_that_fills_up(make_node, small_disk):
+    node = make_node(data=small_disk / "data", slots=1, min_free="0").start()
+    blocker = node.submit("sleep 600")
+    ballast = fill(small_disk, 1 << 20)
+    acknowledged = []
+    for n in range(400):
+        response = node.submit_raw({"command": "true", "metadata": {"n": n, "text": "x" * 10_000}})
+        if response.status == 201:
+            acknowledged.append(response.json()["id"])
+        else:
+            response.problem(response.status)
+            assert response.status in (503, 507), response.body
+    assert acknowledged and len(acknowledged) < 400, "some fitted, some did not"
+    ballast.unlink()
+    assert [job["id"] for job in reversed(node.jobs())] == [blocker["id"]] + acknowledged
+    node.cancel(blocker["id"])
+    wait_until(lambda: node.submit_raw({"command": "true"}).status == 201, what="new work is taken again")
+    assert node.wait(acknowledged[-1])["state"] == "succeeded"
+
+
 # -- a damaged file ------------------------------------------------------------
 
 def test_damage_in_any_page_is_refused_at_start_and_nothing_is_written(node):
@@ -81,3 +184,12 @@ def test_damage_in_any_page_is_refused_at_start_and_nothing_is_written(node):
     assert str(database) in failure.value.output and "damaged" in failure.value.output
     assert len(failure.value.output.strip().splitlines()) == 1 or "warning" in failure.value.output
     assert database.read_bytes() == before
+
+
+def test_the_data_directory_holds_nothing_that_others_can_read(node):
+    node.run("echo x > file", keep_workspace="always")
+    for path in [node.data, *node.data.rglob("*")]:
+        mode = path.lstat().st_mode
+        if pathlib.Path(node.data / "workspaces") in path.parents and path.parent != node.data / "workspaces":
+            continue  # a job's own files, in a directory that only the job's account can enter
+        assert mode & 0o066 == 0, (path, oct(mode))

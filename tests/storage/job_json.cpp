@@ -47,7 +47,8 @@ json full_document() {
   return json::parse(R"({
     "name": "build ü", "project": "group/repo", "queue": "fast", "labels": ["os=linux", "gpu"],
     "metadata": {"a": [1, {"b": null}]}, "env": {"A": "1"}, "secrets": {"TOKEN": "s3cr3t"}, "working_dir": "/src",
-    "steps": [{"name": "one", "command": ["make", "all"], "continue_on_error": true}, {"command": "echo $A", "always": true}],
+    "steps": [{"name": "one", "command": ["make", "all"], "continue_on_error": true}, {"command": "echo $A", "always": true, "time_limit_s": 2.5}],
+    "user": "ci", "limits": {"memory_bytes": 1073741824, "cpu_s": 60, "open_files": 256, "processes": 100, "file_bytes": 0},
     "keep_workspace": "on_failure", "priority": -7, "weight": 2, "time_limit_s": 1.5, "no_output_limit_s": 60,
     "wait_limit_s": 3600, "cancel_grace_s": 0.25, "log_limit_bytes": 4096, "run_at": "2026-01-31T12:00:00Z",
     "max_attempts": 3, "retry_on": ["signal"], "backoff_s": 2, "on_interrupt": "requeue", "max_interrupts": 1})");
@@ -64,6 +65,9 @@ CAF_TEST(a job with every field is read) {
   CAF_CHECK(spec->steps[0].continue_on_error && !spec->steps[0].always);
   CAF_CHECK_EQUAL(spec->steps[1].name, "step 2");
   CAF_CHECK(spec->steps[1].command.shell);
+  CAF_CHECK(!spec->steps[0].time_limit && spec->steps[1].time_limit == 2500ms);
+  CAF_CHECK_EQUAL(spec->user, "ci");
+  CAF_CHECK((spec->limits == resource_limits{std::uint64_t{1} << 30, 60, 256, 100, 0}));
   CAF_CHECK(spec->time_limit == 1500ms);
   CAF_CHECK(spec->cancel_grace == 250ms);
   CAF_CHECK(spec->run_at == parse_rfc3339("2026-01-31T12:00:00Z"));
@@ -194,6 +198,18 @@ CAF_TEST(numbers keep to their ranges) {
                                                                             {"wait_limit_s", 0}})
     CAF_CHECK(refuses({{field, bad}}, "/" + field));
   CAF_CHECK(accepts({{"priority", -100}, {"weight", 1000}, {"cancel_grace_s", 0}, {"time_limit_s", 0.001}}));
+}
+
+CAF_TEST(limits and accounts are checked one by one) {
+  for (const auto& [limit, bad] : std::vector<std::pair<std::string, json>>{
+         {"memory", 1}, {"memory_bytes", 0}, {"cpu_s", 0}, {"cpu_s", 1.5}, {"open_files", "many"}, {"processes", -1}})
+    CAF_CHECK(refuses({{"limits", {{limit, bad}}}}, "/limits/" + limit));
+  CAF_CHECK(refuses({{"limits", 1}}, "/limits"));
+  CAF_CHECK(accepts({{"limits", {{"cpu_s", nullptr}, {"open_files", 64}}}}));
+  for (const auto* user : {"", "../x", "-r", "a b", "0123456789012345678901234567890123"})
+    CAF_CHECK(refuses({{"user", user}}, "/user"));
+  CAF_CHECK(accepts({{"user", "_apt"}}));
+  CAF_CHECK(accepts({{"user", "www-data"}}));
 }
 
 CAF_TEST(choices and times say what is allowed) {

@@ -312,6 +312,16 @@ CAF_TEST(a disk that stays full still leaves a log that closes) {
   CAF_CHECK_EQUAL(read_all(reader()).size(), sizes.bytes);
 }
 
+CAF_TEST(a log leaves the reserve of its disk to others) {
+  auto log = value_of(log_writer::create(file, log_bounds{1 << 20, std::uint64_t{1} << 60}, 1000));
+  log.append(log_stream::out, 0, "swallowed", 1000);
+  log.append(log_stream::out, 0, "swallowed", 5000);
+  const auto sizes = log.close(9000);
+  CAF_CHECK(sizes.cut);
+  CAF_CHECK_EQUAL(sizes.lost, 18u);
+  CAF_CHECK_EQUAL(read_all(reader()), "");
+}
+
 CAF_TEST(what is not a log is refused) {
   CAF_CHECK(log_reader::open(file).error().code == ec::not_found);
   auto log = writer();
