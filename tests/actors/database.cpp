@@ -103,7 +103,9 @@ CAF_TEST(without room new work is refused and what runs comes to its end) {
   auto refused = enqueue();
   auto held_back = ask(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
   auto asked_again = ask(db, claim_atom_v, claim_request{job_id{}, "node/1", 7});
-  auto ended = ask(db, complete_atom_v, attempt_result{{job_id{1}, 1}});
+  attempt_result result;
+  result.key = {job_id{1}, 1};
+  auto ended = ask(db, complete_atom_v, result);
   run();
   CAF_CHECK(take<jobs_reply>(refused)->error().code == ec::storage_full);
   CAF_CHECK(take<expected<job_grant>>(held_back)->error().code == ec::storage_full);

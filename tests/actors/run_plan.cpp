@@ -82,7 +82,7 @@ CAF_TEST(limits are those of the job) {
   CAF_CHECK_EQUAL(plan.working_dir, "src");
 }
 
-CAF_TEST(what a job does not say is the node's) {
+CAF_TEST(what a job does not say is taken from the node) {
   auto node = settings();
   node.job_user = "ci";
   node.log_limit = 5'000;
