@@ -29,7 +29,8 @@ def digest(path):
 def test_a_node_needs_no_configuration_and_says_where_it_listens(node):
     facts = json.loads((node.data / "node.json").read_text())
     assert facts["pid"] == node.pid and re.fullmatch(r"\d+\.\d+\.\d+.*", facts["version"])
-    assert facts["http"] in node.output() and facts["inspect"] in node.output()
+    # node.json is there a moment before the lines are.
+    wait_until(lambda: facts["http"] in node.output() and facts["inspect"] in node.output(), what="the addresses")
     assert stat.S_IMODE((node.data / "admin.token").stat().st_mode) == 0o600
     assert stat.S_IMODE(node.data.stat().st_mode) & 0o066 == 0, "only its owner sees what is in the data directory"
     assert stat.S_IMODE((node.data / "kcx.db").stat().st_mode) == 0o600
