@@ -136,6 +136,8 @@ def test_waiting_jobs_wait_for_space_and_then_run(make_node, small_disk, fifo):
     node.wait_for_state(first["id"], "running")
     waiting = node.submit("echo ran")
     ballast = fill(small_disk, 8 << 20)
+    # The node looks at its disk now and then, not at each request.
+    wait_until(lambda: node.submit_raw({"command": "true"}).status == 507, what="the node sees the full disk")
     fifo.release()
     assert node.wait(first["id"])["state"] == "succeeded", "what runs may end"
     wait_until(lambda: any(a["status"] and a["status"].get("disk_full") for a in node.actors("database")),
