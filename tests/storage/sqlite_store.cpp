@@ -44,8 +44,8 @@ private:
 
 } // namespace
 
-#include "tests/storage/job_store_suite.hpp"
-#include "tests/storage/job_store_upkeep_suite.hpp"
+#include "tests/storage/job_store_suite.inc"
+#include "tests/storage/job_store_upkeep_suite.inc"
 
 CAF_TEST_FIXTURE_SCOPE(sqlite_store_only, fixture)
 
