@@ -1,4 +1,5 @@
 """Retrying by hand, dead letters, removing and retention."""
+import pytest
 import os
 
 from kcx_node import wait_until
@@ -96,6 +97,7 @@ def test_retention_removes_old_jobs_with_their_logs_but_no_dead_letter(start_nod
     wait_until(lambda: f"{old['id']}-1.log" not in log_files(node), what="the log is removed")
 
 
+@pytest.mark.long
 def test_what_a_crash_left_behind_is_removed_at_start(node):
     kept = node.run("echo kept", keep_workspace="always")
     removed = node.run("echo gone")
