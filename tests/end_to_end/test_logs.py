@@ -203,7 +203,6 @@ def everything_shown(node, job, live):
     return shown
 
 
-@pytest.mark.long
 def test_a_secret_is_masked_wherever_it_is_shown(node):
     script = ('printf "plain %s\\n" "$S"; printf "%s" "p@ss\\"w"; sleep 0.2; printf "\\nline2\\n"; '
               'printf "%s" "$S" | base64 -w0; echo; printf "%s" "$S" >&2; echo "letter x in text"; '

@@ -67,9 +67,9 @@ def test_a_low_priority_runs_within_a_bound(start_node):
     low = node.submit("true", priority=-1)
     deadline = time.monotonic() + 60
     while node.job(low["id"])["state"] == "queued":
-        node.submit_many([{"command": "sleep 0.05", "priority": 2} for _ in range(10)])
+        urgent = node.submit_many([{"command": "sleep 0.05", "priority": 2} for _ in range(10)])
         assert time.monotonic() < deadline, "the low one starves"
-        time.sleep(0.2)
+        node.wait(urgent[0]["id"])
     assert node.wait(low["id"])["state"] == "succeeded"
 
 
