@@ -2,9 +2,13 @@
 
 namespace kcx {
 
-void commit_batch::inserted(const std::vector<job_record>& jobs, timestamp now) {
-  for (const auto& job : jobs) {
-    if (job.state == job_state::queued)
+void commit_batch::inserted(const accepted_jobs& accepted, timestamp now) {
+  for (const auto& each : accepted.others)
+    moved(each);
+  for (const auto& job : accepted.jobs) {
+    if (!accepted.is_new(job.id))
+      continue;
+    if (job.state == job_state::queued && job.spec.group.empty())
       ready_.push_back(to_ready(job));
     const bool timed = job.state == job_state::scheduled || job.spec.wait_limit.has_value();
     changes_.push_back({job.id, job.state, job.reason, 0, {}, now, timed});
@@ -61,6 +65,12 @@ void commit_batch::promoted(const promotion& result) {
   }
   ready_.insert(ready_.end(), result.ready.begin(), result.ready.end());
   changes_.insert(changes_.end(), result.changes.begin(), result.changes.end());
+}
+
+void commit_batch::followed(const follow_up& result) {
+  for (const auto& each : result.moved)
+    moved(each);
+  ready_.insert(ready_.end(), result.heads.begin(), result.heads.end());
 }
 
 void commit_batch::settle_all(const error* failure) const {

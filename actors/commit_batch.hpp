@@ -23,13 +23,14 @@ public:
   // -- what the operations did, in order
   // -------------------------------------------------------------------------------
 
-  void inserted(const std::vector<job_record>& jobs, timestamp now);
+  void inserted(const accepted_jobs& accepted, timestamp now);
   void claimed(const job_grant& grant, const std::string& worker, timestamp now);
   void moved(const transition_result& result);
   void updated(const transition_result& result);
   void promoted(const promotion& result);
   void paused(const std::string& queue);
   void resumed();
+  void followed(const follow_up& result);
 
   [[nodiscard]] std::size_t size() const noexcept { return answers_.size(); }
   /// Nothing is owed to anybody.

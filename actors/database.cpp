@@ -21,6 +21,9 @@ constexpr std::size_t promote_round = 500;
 /// Jobs removed by retention per message: a submission that comes meanwhile waits for no more than these.
 constexpr std::size_t removal_round = 50;
 
+/// Jobs moved on per commit for the sake of jobs they need: others' writes get in between.
+constexpr std::size_t settle_round = 500;
+
 } // namespace
 
 database::database(caf::actor_config& cfg, std::unique_ptr<job_store> store, database_options options)
@@ -38,8 +41,8 @@ database::database(caf::actor_config& cfg, std::unique_ptr<job_store> store, dat
 database::behavior_type database::make_behavior() {
   look_at_paused();
   return {
-    [this](enqueue_atom, const std::vector<job_spec>& specs) {
-      return write<expected<std::vector<job_record>>>([&] { return enqueue(specs); });
+    [this](enqueue_atom, const submission& asked) {
+      return write<expected<accepted_jobs>>([&] { return enqueue(asked); });
     },
     [this](claim_atom, const claim_request& request) {
       return write<expected<job_grant>>([&] { return claim(request); });
@@ -107,16 +110,16 @@ outcome database::admit() {
   return admitted;
 }
 
-expected<std::vector<job_record>> database::enqueue(const std::vector<job_spec>& specs) {
+expected<accepted_jobs> database::enqueue(const submission& asked) {
   if (auto admitted = admit(); !admitted)
     return admitted.error();
   // Whether a start time lies ahead is the wall clock's to say; order is now()'s.
-  const bool timed = std::ranges::any_of(specs, [](const auto& each) { return each.run_at.has_value(); });
+  const bool timed = std::ranges::any_of(asked.specs, [](const auto& each) { return each.run_at.has_value(); });
   const auto at = timed ? options_.clock() : now();
-  auto jobs = store_->insert(specs, at);
-  if (jobs)
-    batch_.inserted(*jobs, at);
-  return jobs;
+  auto accepted = store_->submit(asked, at);
+  if (accepted)
+    batch_.inserted(*accepted, at);
+  return accepted;
 }
 
 expected<job_grant> database::claim(const claim_request& request) {
@@ -168,8 +171,11 @@ expected<transition_result> database::update(job_id job, const job_patch& patch)
 expected<job_record> database::retry(const retry_request& wanted) {
   const auto at = now();
   auto job = store_->retry(wanted.job, wanted.secrets, at, wanted.what);
-  if (job)
-    batch_.inserted({*job}, at);
+  if (job) {
+    accepted_jobs again;
+    again.jobs.push_back(*job);
+    batch_.inserted(again, at);
+  }
   return job;
 }
 
@@ -264,8 +270,10 @@ expected<ready_snapshot> database::refill(std::int64_t after_key, job_id after) 
 }
 
 void database::flush() {
-  if (batch_.empty() && !store_->in_transaction())
+  if (batch_.empty() && !store_->in_transaction() && !unsettled_)
     return;
+  if (auto settled = settle(); !settled)
+    return fail_batch(settled.error());
   const auto began = std::chrono::steady_clock::now();
   if (store_->in_transaction()) {
     if (auto committed = store_->commit(); !committed) {
@@ -292,6 +300,27 @@ void database::flush() {
   }
 }
 
+void database::post_flush() {
+  if (!std::exchange(flush_pending_, true))
+    caf::anon_send(database_actor{this}, flush_atom_v);
+}
+
+outcome database::settle() {
+  // Also after a failure: the next write tries again.
+  unsettled_ = true;
+  auto settled = store_->settle(now(), settle_round);
+  if (!settled) {
+    ++failed_commits_;
+    spdlog::error("database: what follows from {} operations failed: {}", batch_.size(), settled.error().message);
+    return std::move(settled).error();
+  }
+  batch_.followed(*settled);
+  unsettled_ = settled->more;
+  if (unsettled_)
+    post_flush();
+  return kcx::done{};
+}
+
 actor_status database::status() const {
   const auto in_ms = [](std::chrono::nanoseconds span) {
     return std::chrono::duration<double, std::milli>(span).count();
@@ -311,10 +340,7 @@ actor_status database::status() const {
 template <class Reply, class Op>
 caf::typed_response_promise<Reply> database::write(Op op) {
   auto promise = make_response_promise<Reply>();
-  if (!flush_pending_) {
-    flush_pending_ = true;
-    caf::anon_send(database_actor{this}, flush_atom_v);
-  }
+  post_flush();
   auto result = std::make_shared<Reply>(op());
   if (!*result) {
     check_transaction(result->error());

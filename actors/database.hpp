@@ -46,7 +46,7 @@ private:
   // ----------------------------------------------------------------------------------------------------------
   /// Whether there is room for new work. Says it once when that changes.
   outcome admit();
-  expected<std::vector<job_record>> enqueue(const std::vector<job_spec>& specs);
+  expected<accepted_jobs> enqueue(const submission& asked);
   expected<job_grant> claim(const claim_request& request);
   expected<transition_result> complete(const attempt_result& result);
   outcome abandon(const std::string& worker);
@@ -62,6 +62,9 @@ private:
   expected<ready_snapshot> subscribe(const ready_listener_actor& listener);
   expected<ready_snapshot> refill(std::int64_t after_key, job_id after);
   void flush();
+  void post_flush();
+  /// What follows from the operations of the batch joins it.
+  outcome settle();
   actor_status status() const;
 
   // -- batch
@@ -86,6 +89,8 @@ private:
   database_options options_;
   commit_batch batch_;
   bool flush_pending_ = false;
+  /// Something may follow from earlier transactions: from those of an earlier life, to begin with.
+  bool unsettled_ = true;
   timestamp latest_{};
   std::uint64_t notice_number_ = 0;
   ready_listener_actor ready_listener_;

@@ -44,7 +44,7 @@ using follower_host_actor = caf::typed_actor<
 /// The DATABASE actor: the only writer of the queue file. Every answer comes after the commit.
 using database_actor = caf::typed_actor<
   // Stores all of the jobs or none.
-  caf::replies_to<enqueue_atom, std::vector<job_spec>>::with<expected<std::vector<job_record>>>,
+  caf::replies_to<enqueue_atom, submission>::with<expected<accepted_jobs>>,
   // Marks one job running for one worker. Fails with not_ready if somebody else was first.
   caf::replies_to<claim_atom, claim_request>::with<expected<job_grant>>,
   // Confirms a claim. Fails with stale_attempt.

@@ -24,6 +24,7 @@ std::string_view to_string(ec code) noexcept {
   case ec::invalid_setting: return "invalid_setting";
   case ec::data_in_use: return "data_in_use";
   case ec::internal: return "internal";
+  case ec::idempotency_conflict: return "idempotency_conflict";
   }
   return "unknown";
 }

@@ -54,6 +54,8 @@ enum class ec : std::uint8_t {
   data_in_use = 18,
   /// A bug: an invariant of KCX itself does not hold.
   internal = 19,
+  /// The idempotency key was used before with another body.
+  idempotency_conflict = 20,
 };
 
 /// The snake_case name of a code, as it appears in logs and problem documents.

@@ -27,6 +27,8 @@ constexpr std::array<std::string_view, 11> outcome_names{
   "exited",         "signalled",    "spawn_failed",   "time_limit",  "no_output",    "cancelled",
   "worker_crashed", "node_stopped", "node_restarted", "not_started", "lease_expired"};
 
+constexpr std::array<std::string_view, 3> condition_names{"success", "failure", "always"};
+
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) noexcept {
   auto index = static_cast<std::size_t>(value);
@@ -173,6 +175,41 @@ std::string_view to_string(keep_policy policy) noexcept {
   case keep_policy::never: return "never";
   case keep_policy::on_failure: return "on_failure";
   case keep_policy::always: return "always";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(conflict_policy policy) noexcept {
+  switch (policy) {
+  case conflict_policy::reject: return "reject";
+  case conflict_policy::give_existing: return "return";
+  case conflict_policy::replace: return "replace";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(need_condition condition) noexcept {
+  return name_of(condition_names, condition);
+}
+
+std::optional<need_condition> parse_need_condition(std::string_view text) noexcept {
+  return value_of<need_condition>(condition_names, text);
+}
+
+bool is_met(need_condition condition, job_state state) noexcept {
+  switch (condition) {
+  case need_condition::success: return state == succeeded;
+  case need_condition::failure: return state == failed || state == timed_out || state == interrupted;
+  case need_condition::always: return true;
+  }
+  return false;
+}
+
+std::string_view to_string(supersede_policy policy) noexcept {
+  switch (policy) {
+  case supersede_policy::none: return "none";
+  case supersede_policy::queued: return "queued";
+  case supersede_policy::running: return "running";
   }
   return "unknown";
 }

@@ -142,11 +142,45 @@ struct resource_limits {
   bool operator==(const resource_limits&) const = default;
 };
 
+/// How a needed job must have ended. Stored in the database as text (to_string): never rename.
+enum class need_condition : std::uint8_t {
+  success, ///< succeeded
+  failure, ///< failed, timed_out or interrupted
+  always,  ///< in any way
+};
+[[nodiscard]] std::string_view to_string(need_condition condition) noexcept;
+[[nodiscard]] std::optional<need_condition> parse_need_condition(std::string_view text) noexcept;
+/// `state` is final.
+[[nodiscard]] bool is_met(need_condition condition, job_state state) noexcept;
+
+/// A job that must have ended before another one runs.
+struct job_need {
+  /// 0 while only `ref` says which one.
+  job_id job;
+  /// The `ref` of another job of the same submission; empty once it is stored.
+  std::string ref;
+  need_condition condition = need_condition::success;
+
+  bool operator==(const job_need&) const = default;
+};
+
+/// Which older jobs of its group a new job cancels.
+enum class supersede_policy : std::uint8_t {
+  none,
+  queued,  ///< Those that have not started.
+  running, ///< Those that run, too.
+};
+[[nodiscard]] std::string_view to_string(supersede_policy policy) noexcept;
+
 enum class interrupt_policy : std::uint8_t { fail, requeue };
 enum class keep_policy : std::uint8_t { never, on_failure, always };
+/// What becomes of a job whose unique key an unfinished job has.
+enum class conflict_policy : std::uint8_t { reject, give_existing, replace };
 
 [[nodiscard]] std::string_view to_string(interrupt_policy policy) noexcept;
 [[nodiscard]] std::string_view to_string(keep_policy policy) noexcept;
+/// "reject", "return", "replace".
+[[nodiscard]] std::string_view to_string(conflict_policy policy) noexcept;
 
 /// What was asked for. Immutable once accepted, kept apart from the row that changes state.
 struct job_spec {
@@ -185,6 +219,21 @@ struct job_spec {
   std::chrono::milliseconds backoff{5'000};
   interrupt_policy on_interrupt = interrupt_policy::fail;
   std::int32_t max_interrupts = 3;
+
+  /// At most one unfinished job has it. Empty: none.
+  std::string unique_key;
+  conflict_policy on_conflict = conflict_policy::reject;
+
+  /// What other jobs of the same submission call it in their needs.
+  std::string ref;
+  /// It runs when all of them are met, and is skipped if one cannot be.
+  std::vector<job_need> needs;
+
+  /// Jobs of one group start in the order of their ids, at most `group_limit` of them at once. Empty: no group.
+  std::string group;
+  /// Held jobs of the group below which this one may start.
+  std::int32_t group_limit = 1;
+  supersede_policy supersede = supersede_policy::none;
 
   bool operator==(const job_spec&) const = default;
 };

@@ -60,6 +60,16 @@ void read_interrupt(reading& in, const json_place& at, const json& value, interr
     member = static_cast<interrupt_policy>(*choice);
 }
 
+void read_conflict(reading& in, const json_place& at, const json& value, conflict_policy& member) {
+  if (auto choice = read_choice(in.errors, at, value, {"reject", "return", "replace"}))
+    member = static_cast<conflict_policy>(*choice);
+}
+
+void read_supersede(reading& in, const json_place& at, const json& value, supersede_policy& member) {
+  if (auto choice = read_choice(in.errors, at, value, {"none", "queued", "running"}))
+    member = static_cast<supersede_policy>(*choice);
+}
+
 template <class Enum>
 json show_name(const Enum& member) {
   return json(to_string(member));
@@ -158,6 +168,13 @@ constexpr std::array spec_fields{
   field<&job_spec::backoff, read_duration<0, hour_ms, milliseconds>, show_seconds>("backoff_s"),
   field<&job_spec::on_interrupt, read_interrupt, show_name<interrupt_policy>>("on_interrupt"),
   field<&job_spec::max_interrupts, read_number<0, 100, std::int32_t>, show_plain<std::int32_t>>("max_interrupts"),
+  field<&job_spec::unique_key, read_key, show_text_or_null>("unique_key"),
+  field<&job_spec::on_conflict, read_conflict, show_name<conflict_policy>>("on_conflict"),
+  field<&job_spec::group, read_key, show_text_or_null>("group"),
+  field<&job_spec::group_limit, read_number<1, 10'000, std::int32_t>, show_plain<std::int32_t>>("group_limit"),
+  field<&job_spec::supersede, read_supersede, show_name<supersede_policy>>("supersede"),
+  field<&job_spec::ref, read_ref, show_text_or_null>("ref"),
+  field<&job_spec::needs, read_needs, show_needs>("needs"),
 };
 
 /// Read only: no form shows it.
@@ -180,6 +197,12 @@ void check_whole(reading& in, const json_place& root, const json& document, cons
     in.errors.add({&root, "steps"}, "must not stand beside command: give one of them");
   else if (!given("command") && !has_steps)
     in.errors.add({&root, "command"}, "is missing: give command or steps");
+  if (spec.unique_key.empty() && spec.on_conflict != conflict_policy::reject)
+    in.errors.add({&root, "on_conflict"}, "has no meaning without unique_key");
+  if (spec.group.empty() && spec.group_limit != 1)
+    in.errors.add({&root, "group_limit"}, "has no meaning without group");
+  if (spec.group.empty() && spec.supersede != supersede_policy::none)
+    in.errors.add({&root, "supersede"}, "has no meaning without group");
   const json_place secrets{&root, "secrets"};
   for (const auto& [name, value] : spec.secrets)
     if (spec.env.contains(name))
@@ -188,7 +211,7 @@ void check_whole(reading& in, const json_place& root, const json& document, cons
 
 constexpr job_limits no_limits() {
   constexpr auto any = std::numeric_limits<std::size_t>::max() / 2;
-  return {any, any, any, any, any, any, any, any};
+  return {any, any, any, any, any, any, any, any, any};
 }
 
 } // namespace

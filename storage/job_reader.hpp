@@ -22,6 +22,7 @@ struct job_filter {
   std::optional<std::string> queue{};
   std::optional<std::string> name{};
   std::optional<std::string> label{};
+  std::optional<std::string> group{};
   /// Dead letters only.
   bool dead_letters = false;
   /// Only ids below this one (the cursor of the previous page).

@@ -13,6 +13,7 @@
 #include "config/error.hpp"
 #include "storage/job.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -71,6 +72,65 @@ struct transition_result {
   bool repeated = false;
 };
 
+struct accepted_jobs;
+
+/// What the sender of a submission was told, as it may be told again.
+struct stored_answer {
+  std::int32_t status = 0;
+  std::string location; ///< Empty: none.
+  std::string body;
+};
+
+/// Makes it safe to send a submission again: the answer is stored in the transaction of its jobs, for `answers_kept`.
+struct idempotency_key {
+  /// Keys of different owners do not meet.
+  std::string owner;
+  std::string key;
+  /// Of what was sent: under one key it must always be the same.
+  std::string digest;
+  /// Makes the answer that is stored. Runs on the store's thread.
+  std::function<stored_answer(const accepted_jobs&)> answer;
+};
+
+inline constexpr std::chrono::hours answers_kept{24};
+
+/// What one request asks to be stored: all of it or nothing.
+struct submission {
+  std::vector<job_spec> specs;
+  /// They came as an array: pointers in errors begin with the index of the job.
+  bool several = false;
+  std::optional<idempotency_key> once = std::nullopt;
+};
+
+/// What became of a submission.
+struct accepted_jobs {
+  /// One per spec, in order, as of this moment.
+  std::vector<job_record> jobs;
+  /// Which of them stood before: given back for the sake of their unique key.
+  std::vector<job_id> existing;
+  /// What happened to other jobs: those it replaced or superseded.
+  std::vector<transition_result> others;
+  /// With an idempotency key: the answer as it is stored.
+  std::optional<stored_answer> answer = std::nullopt;
+  /// The submission had come before: `answer` is that of the first time, and nothing was written.
+  bool repeated = false;
+
+  [[nodiscard]] bool is_new(job_id job) const noexcept {
+    return std::find(existing.begin(), existing.end(), job) == existing.end();
+  }
+};
+
+/// What followed from the operations of a transaction.
+struct follow_up {
+  /// Jobs that ran into the end of one they need: queued or scheduled, or skipped.
+  std::vector<transition_result> moved;
+  /// The jobs that are next in groups in which something changed, where there is room. Only these become ready: no
+  /// other operation tells of ready jobs of a group.
+  std::vector<ready_job> heads;
+  /// There is more, for the next transaction.
+  bool more = false;
+};
+
 /// How long final jobs of one state are kept. Without a member, no bound of that kind.
 struct retention_rule {
   std::optional<std::chrono::milliseconds> age{}; ///< Since they ended.
@@ -104,13 +164,38 @@ public:
   virtual void rollback() noexcept = 0;
   [[nodiscard]] virtual bool in_transaction() const noexcept = 0;
 
+  /// Carries out, inside the open transaction or a new one, what follows from jobs that ended: their dependents are
+  /// unblocked or skipped, and so on, at most `limit` of them per call. Finds out what is next in the groups. What is
+  /// left is remembered in the database, so that it goes on after a crash. Call it before each commit, and once after
+  /// opening. Writes nothing if nothing follows.
+  [[nodiscard]] virtual expected<follow_up> settle(timestamp now, std::size_t limit) = 0;
+
   // -- jobs ----------------------------------------------------------------------------------------------------------
 
-  /// Stores all of `specs` or none, in order, with ascending ids. Each becomes queued, or scheduled if its run_at lies
-  /// after `now`.
-  [[nodiscard]] virtual expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) = 0;
+  /// Stores all of the jobs or none, in order, with ascending ids. Each becomes queued, or scheduled if its run_at lies
+  /// after `now`, or blocked if it needs jobs that have not ended, or skipped if one of them ended otherwise than
+  /// asked. A need that is removed, unknown, or part of a cycle is refused (invalid_input, with its pointer).
+  ///
+  /// A job whose unique key an unfinished job has is refused (conflict, with its pointer), answered by that job, or
+  /// takes its place: the older one is cancelled, and gives its key away at once. While processes of an older one are
+  /// still being ended, the job that has the key now is blocked.
+  ///
+  /// A job that supersedes cancels the older unfinished ones of its group first.
+  ///
+  /// With an idempotency key that its owner used before, nothing is stored and the first answer given; fails with
+  /// idempotency_conflict if something else was sent then.
+  [[nodiscard]] virtual expected<accepted_jobs> submit(const submission& asked, timestamp now) = 0;
 
-  /// Marks a queued job running and begins its next attempt. Fails with not_ready if it is no longer queued.
+  /// submit() of an array; answers its jobs.
+  [[nodiscard]] expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) {
+    auto accepted = submit({{specs.begin(), specs.end()}, true}, now);
+    if (!accepted)
+      return std::move(accepted).error();
+    return std::move(accepted->jobs);
+  }
+
+  /// Marks a queued job running and begins its next attempt. Fails with not_ready if it is no longer queued,
+  /// if as many of its group are held as it allows, or if an earlier one of its group is queued.
   [[nodiscard]] virtual expected<job_grant> claim(const claim_request& request, timestamp now) = 0;
 
   /// Confirms a claim: the job's process is about to run. Fails with stale_attempt.
@@ -134,7 +219,7 @@ public:
 
   /// Moves at most `limit` scheduled jobs that are due to queued, and ends as many that have waited longer than their
   /// wait_limit as timed_out. The wait counts from submission or run_at, whichever is later, until the first confirmed
-  /// start; a retry or a requeue does not count.
+  /// start; a retry or a requeue does not count. Also forgets a few of the answers that were kept long enough.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
   /// Ends every held attempt, or only those of `worker`, whose holder is gone: `as` given if its start was confirmed or
@@ -146,13 +231,14 @@ public:
                                                                           const log_lookup& log_of = {}) = 0;
 
   /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`. Without
-  /// those of paused queues.
+  /// those of paused queues; of a group only the next, and only where there is room.
   [[nodiscard]] virtual expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id,
                                                                     std::size_t limit) = 0;
 
-  /// Submits the job again, as a new one with `retry_of`; it is no dead letter any longer. Secrets were erased with its
-  /// end: `secrets` must name the same ones, else invalid_input with a pointer below "/secrets". Fails with conflict if
-  /// the job is not final, or no dead letter although `what` says so; not_found, gone.
+  /// Submits the job again, as a new one with `retry_of`, without its needs: they ended long ago. It is no dead letter
+  /// any longer. Secrets were erased with its end: `secrets` must name the same ones, else invalid_input with a pointer
+  /// below "/secrets". Fails with conflict if the job is not final, or no dead letter although `what` says so, or if an
+  /// unfinished one has its unique key; not_found, gone.
   [[nodiscard]] virtual expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets,
                                                    timestamp now, retry_what what = retry_what::any_final) = 0;
   /// Takes the job from the dead letters; it stays listed until retention removes it. Fails with conflict if it is no

@@ -112,6 +112,13 @@ void read_name(reading& in, const json_place& at, const json& value, std::string
     member = std::move(*text);
 }
 
+void read_key(reading& in, const json_place& at, const json& value, std::string& member) {
+  if (value == json(""))
+    in.errors.add(at, "must not be empty");
+  else
+    read_name(in, at, value, member);
+}
+
 void read_queue(reading& in, const json_place& at, const json& value, std::string& member) {
   auto text = read_text(in.errors, at, value, 64);
   if (!text)

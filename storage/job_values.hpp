@@ -23,6 +23,12 @@ struct reading {
 
 /// Any text without control characters.
 void read_name(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
+/// Like a name, but not empty.
+void read_key(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
+/// One plain name, not empty.
+void read_ref(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
+/// Each is an id, a ref, or an object with one of them and the condition `if`.
+void read_needs(reading& in, const json_place& at, const nlohmann::json& value, std::vector<job_need>& member);
 /// One plain name: it is part of addresses.
 void read_queue(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
 /// Plain names parted by '/', as repositories have them.
@@ -46,6 +52,9 @@ void read_working_dir(reading& in, const json_place& at, const nlohmann::json& v
 /// Every limit, null where there is none.
 [[nodiscard]] nlohmann::json show_limits(const resource_limits& member);
 [[nodiscard]] nlohmann::json show_steps(const std::vector<step_spec>& member);
+
+/// Each as an object of `id` (or `ref`, before it is stored) and `if`.
+[[nodiscard]] nlohmann::json show_needs(const std::vector<job_need>& member);
 
 /// Puts every field of the spec but secrets into an object.
 void add_spec_json(nlohmann::json& target, const job_spec& spec);

@@ -104,6 +104,17 @@ void add_job_options(CLI::App& to, job_flags& job) {
   add_number(to, "--max-attempts", job.max_attempts, "Try up to N times [1]");
   add_texts(to, "--retry-on", "REASON", job.retry_on, "Try again only after this reason");
   add_duration(to, "--backoff", job.backoff, "Time before the second attempt [5s]");
+  add_texts(to, "--need", "ID[:WHEN]", job.needs,
+            "Run after job ID ended; WHEN it must have: success, failure or always [success]");
+  add_text(to, "-g,--group", "NAME", job.group, "Jobs of one group run in order, one at a time");
+  add_number(to, "--group-limit", job.group_limit, "Jobs of the group at once [1]");
+  add_text(to, "--supersede", "WHICH", job.supersede,
+           "Cancel older jobs of the group: queued, or running ones too [none]");
+  add_text(to, "--idempotency-key", "KEY", job.idempotency_key,
+           "Sent again with the same KEY, it is not submitted twice");
+  add_text(to, "--unique-key", "KEY", job.unique_key, "At most one unfinished job has KEY");
+  add_text(to, "--on-conflict", "WHAT", job.on_conflict,
+           "When an unfinished job has the key: reject, return (that job) or replace (it) [reject]");
   add_text(to, "--on-interrupt", "WHAT", job.on_interrupt, "When its worker or node dies: fail or requeue [fail]");
   add_number(to, "--max-interrupts", job.max_interrupts, "Queue it again at most N times after interrupts [3]");
 }
@@ -245,6 +256,7 @@ void add_queue_commands(CLI::App& app, invocation& to) {
 void add_other_commands(CLI::App& app, invocation& to) {
   auto& list = add_command(app, to, "list", verb::list, "List jobs, newest first");
   add_filter(list, to.list);
+  add_text(list, "-g,--group", "NAME", to.list.group, "Only jobs of this group");
   add_value(
     list, "--limit", "N", "At most N jobs [50]", to.list.limit,
     [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");

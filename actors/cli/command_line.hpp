@@ -53,6 +53,7 @@ struct list_flags {
   std::string queue;
   std::string name;
   std::string label;
+  std::string group;
   std::int64_t limit = 50;
 
   /// One of the filters is given.

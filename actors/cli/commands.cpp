@@ -47,6 +47,7 @@ std::optional<json> submit_document(const invocation& what, bool allow_array, in
   if (what.what == verb::run)
     block_signals();
   node_client node{what.where};
+  node.use_idempotency_key(what.job.idempotency_key);
   return get_or_tell(what, node, "POST", "/v1/jobs", code, *document);
 }
 
@@ -285,9 +286,9 @@ std::string list_target(const list_flags& flags, std::int64_t limit, const std::
   std::string states;
   for (const auto& state : flags.states)
     states += (states.empty() ? "" : ",") + state;
-  const std::pair<const char*, const std::string*> parameters[] = {{"state", &states},      {"project", &flags.project},
-                                                                   {"queue", &flags.queue}, {"name", &flags.name},
-                                                                   {"label", &flags.label}, {"cursor", &cursor}};
+  const std::pair<const char*, const std::string*> parameters[] = {
+    {"state", &states},      {"project", &flags.project}, {"queue", &flags.queue}, {"name", &flags.name},
+    {"label", &flags.label}, {"group", &flags.group},     {"cursor", &cursor}};
   for (const auto& [name, value] : parameters)
     if (!value->empty())
       target += '&' + std::string{name} + '=' + http::percent_encoded(*value);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -108,6 +109,11 @@ void set_fields(const job_flags& flags, json& document) {
   set(document, "keep_workspace", flags.keep_workspace);
   set(document, "on_interrupt", flags.on_interrupt);
   set(document, "run_at", flags.run_at);
+  set(document, "unique_key", flags.unique_key);
+  set(document, "group", flags.group);
+  set(document, "group_limit", flags.group_limit);
+  set(document, "supersede", flags.supersede);
+  set(document, "on_conflict", flags.on_conflict);
   set(document, "retry_on", flags.retry_on);
   set(document, "priority", flags.priority);
   set(document, "weight", flags.weight);
@@ -119,6 +125,23 @@ void set_fields(const job_flags& flags, json& document) {
   set(document, "wait_limit_s", flags.wait_limit);
   set(document, "cancel_grace_s", flags.cancel_grace);
   set(document, "backoff_s", flags.backoff);
+}
+
+outcome set_needs(const job_flags& flags, json& document) {
+  if (flags.needs.empty())
+    return done{};
+  auto needs = json::array();
+  for (const auto& word : flags.needs) {
+    const auto colon = word.find(':');
+    const auto digits = word.substr(0, colon);
+    std::int64_t id = 0;
+    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
+    if (problem != std::errc{} || end != digits.data() + digits.size())
+      return refused("option --need cannot be \"" + word + "\"; allowed is the number of a job, as in 12 or 12:always");
+    needs.push_back({{"id", id}, {"if", colon == std::string::npos ? "success" : word.substr(colon + 1)}});
+  }
+  document["needs"] = std::move(needs);
+  return done{};
 }
 
 outcome set_metadata(const job_flags& flags, json& document) {
@@ -179,8 +202,8 @@ expected<json> to_document(const job_flags& flags, bool allow_array, std::istrea
   if (document.is_array()) {
     json only_flags = json::object();
     set_fields(flags, only_flags);
-    const bool changed =
-      has_command || !only_flags.empty() || flags.metadata || !flags.env.empty() || !flags.env_files.empty();
+    const bool changed = has_command || !only_flags.empty() || flags.metadata || !flags.env.empty() ||
+                         !flags.env_files.empty() || !flags.needs.empty();
     if (!allow_array || changed)
       return refused(flags.file + (allow_array ? " holds several jobs; other flags can go with one job only"
                                                : " holds several jobs; kcx run takes one, kcx submit several"));
@@ -193,7 +216,8 @@ expected<json> to_document(const job_flags& flags, bool allow_array, std::istrea
     document["command"] = flags.shell ? json(*flags.shell) : json(flags.argv);
   }
   set_fields(flags, document);
-  for (auto& step : {set_metadata(flags, document), add_environment(flags, document), check_text(document)})
+  for (auto& step : {set_needs(flags, document), set_metadata(flags, document), add_environment(flags, document),
+                     check_text(document)})
     if (!step)
       return step.error();
   return document;

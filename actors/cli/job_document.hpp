@@ -38,6 +38,15 @@ struct job_flags {
   std::optional<std::string> keep_workspace;
   std::optional<std::string> on_interrupt;
   std::optional<std::string> run_at;
+  std::optional<std::string> unique_key;
+  std::optional<std::string> on_conflict;
+  std::optional<std::string> group;
+  std::optional<std::string> supersede;
+  std::optional<std::int64_t> group_limit;
+  /// "ID" or "ID:WHEN".
+  std::vector<std::string> needs;
+  /// Not part of the document: goes into the header Idempotency-Key.
+  std::string idempotency_key;
   std::vector<std::string> retry_on;
 
   std::optional<std::int64_t> priority;

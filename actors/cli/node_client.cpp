@@ -119,6 +119,8 @@ expected<reply> node_client::call(std::string_view method, const std::string& ta
     return std::move(what).error();
   what->headers.add("Accept", "application/json, application/problem+json");
   what->timeout = timeout;
+  if (!idempotency_key_.empty())
+    what->headers.add("Idempotency-Key", idempotency_key_);
   if (!body.is_null()) {
     what->headers.add("Content-Type", "application/json");
     what->body = body.dump();

@@ -48,6 +48,9 @@ public:
   expected<reply> call(std::string_view method, const std::string& target, const nlohmann::json& body = nullptr,
                        std::chrono::milliseconds timeout = std::chrono::seconds{30});
 
+  /// Sent with every further call. Empty: none.
+  void use_idempotency_key(std::string key) { idempotency_key_ = std::move(key); }
+
   /// GET whose 2xx body goes to `piece` as it comes; see http::client::stream. `timeout` bounds the silence, 0 does
   /// not. Fails like call().
   expected<reply> stream(const std::string& target, const std::function<bool(std::string_view)>& piece,
@@ -60,6 +63,7 @@ private:
   node_location where_;
   std::unique_ptr<http::client> client_;
   std::string token_;
+  std::string idempotency_key_;
 };
 
 } // namespace kcx::cli

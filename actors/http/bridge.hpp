@@ -130,7 +130,9 @@ private:
   // -- jobs (bridge_jobs.cpp) ----------------------------------------------------------------------------------------
 
   void submit(const call& ask);
-  void submitted(const call& ask, bool several, const expected<std::vector<job_record>>& jobs);
+  void submitted(const call& ask, bool several, const expected<accepted_jobs>& accepted);
+  [[nodiscard]] expected<std::optional<idempotency_key>> read_key(const call& ask,
+                                                                  const nlohmann::json& document) const;
   void list(const call& ask, bool dead_letters = false);
   void get(const call& ask);
   void wait_for(const call& ask, std::chrono::milliseconds limit);

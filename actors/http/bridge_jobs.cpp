@@ -1,4 +1,5 @@
 // The bridge's calls about jobs: submit, list, get (with long poll), cancel.
+#include "actors/http/auth.hpp"
 #include "actors/http/bridge.hpp"
 #include "actors/http/bridge_requests.hpp"
 #include "actors/http/json_body.hpp"
@@ -7,12 +8,15 @@
 
 #include <caf/send.hpp>
 
+#include <algorithm>
+
 namespace kcx {
 
 namespace {
 
 /// Enough to see what is wrong, and bounded when all of 10,000 jobs are.
 constexpr std::size_t most_field_errors = 100;
+constexpr std::size_t longest_key = 255;
 
 expected<std::vector<job_spec>> read_specs(const nlohmann::json& document) {
   std::vector<job_spec> specs;
@@ -36,6 +40,19 @@ expected<std::vector<job_spec>> read_specs(const nlohmann::json& document) {
   if (!all.message.empty() || !all.fields.empty())
     return all;
   return specs;
+}
+
+/// What a submitter is told. Pure: made on the database's thread, too, to be stored.
+stored_answer answer_to(const accepted_jobs& accepted, bool several, timestamp now) {
+  if (!several) {
+    const auto& job = accepted.jobs.front();
+    return {accepted.is_new(job.id) ? 201 : 200, "/v1/jobs/" + std::to_string(job.id.value),
+            http::json_text(to_api_json(job, now))};
+  }
+  auto items = nlohmann::json::array();
+  for (const auto& each : accepted.jobs)
+    items.push_back(to_api_json(each, now));
+  return {201, "", http::json_text({{"items", std::move(items)}})};
 }
 
 /// Weak: what a running job's duration or log size is moves on without a new version.
@@ -78,25 +95,42 @@ void http_bridge::submit(const call& ask) {
   auto specs = read_specs(document);
   if (!specs)
     return ask.answer(specs.error());
-  write<std::vector<job_record>>(
-    peers_.database, [this, ask, several](expected<std::vector<job_record>> jobs) { submitted(ask, several, jobs); },
-    enqueue_atom_v, std::move(*specs));
+  auto once = read_key(ask, document);
+  if (!once)
+    return ask.answer(once.error());
+  write<accepted_jobs>(
+    peers_.database, [this, ask, several](expected<accepted_jobs> accepted) { submitted(ask, several, accepted); },
+    enqueue_atom_v, submission{std::move(*specs), several, std::move(*once)});
 }
 
-void http_bridge::submitted(const call& ask, bool several, const expected<std::vector<job_record>>& jobs) {
-  if (!jobs)
-    return ask.answer(jobs.error());
-  if (several) {
-    auto items = nlohmann::json::array();
-    for (const auto& each : *jobs)
-      items.push_back(shown(each));
-    return ask.answer_json(201, {{"items", std::move(items)}});
-  }
-  if (jobs->empty())
-    return ask.answer({ec::internal, "the database stored no job", {}});
-  auto answer = http::json_response(201, http::json_text(shown(jobs->front())));
-  answer.headers.add("Location", "/v1/jobs/" + std::to_string(jobs->front().id.value));
+void http_bridge::submitted(const call& ask, bool several, const expected<accepted_jobs>& accepted) {
+  if (!accepted)
+    return ask.answer(accepted.error());
+  auto told = accepted->answer ? *accepted->answer : answer_to(*accepted, several, settings_.clock());
+  auto answer = http::json_response(static_cast<unsigned>(told.status), std::move(told.body));
+  if (!told.location.empty())
+    answer.headers.add("Location", told.location);
+  if (accepted->repeated)
+    answer.headers.add("Idempotency-Replayed", "true");
   ask.answer(std::move(answer));
+}
+
+expected<std::optional<idempotency_key>> http_bridge::read_key(const call& ask, const nlohmann::json& document) const {
+  const auto& headers = ask.request().headers;
+  const auto given = headers.find("Idempotency-Key");
+  if (!given)
+    return std::optional<idempotency_key>{};
+  const auto visible = [](char c) { return c > ' ' && c < 0x7F; };
+  if (headers.count("Idempotency-Key") > 1 || given->empty() || given->size() > longest_key ||
+      !std::ranges::all_of(*given, visible))
+    return error{
+      ec::invalid_input, "Idempotency-Key must be one header of 1 to 255 visible ASCII characters without spaces", {}};
+  // Of the document, not of its text: whoever sends it again may write it differently.
+  return std::optional{
+    idempotency_key{"admin", std::string{*given}, http::token_digest(http::json_text(document)),
+                    [several = document.is_array(), clock = settings_.clock](const accepted_jobs& accepted) {
+                      return answer_to(accepted, several, clock());
+                    }}};
 }
 
 // -- list -------------------------------------------------------------------------------------------------------------

@@ -101,6 +101,7 @@ expected<job_filter> parse_filter(const request& ask) {
   filter.queue = text_of(ask, "queue");
   filter.name = text_of(ask, "name");
   filter.label = text_of(ask, "label");
+  filter.group = text_of(ask, "group");
   const auto limit = bounded<std::size_t>(ask, "limit", 1, 1'000, "1 to 1000");
   if (!limit)
     return limit.error();

@@ -37,6 +37,7 @@ constexpr row rows[] = {
   {ec::invalid_setting, {"invalid_setting", 500, "Invalid setting"}},
   {ec::data_in_use, {"data_in_use", 503, "Data directory in use", 5s}},
   {ec::internal, {"internal", 500, "Internal error"}},
+  {ec::idempotency_conflict, {"idempotency_conflict", 422, "Idempotency key used before"}},
 };
 
 // The table is indexed by the code's number; this is what breaks when a code is added without its row.
@@ -45,7 +46,7 @@ constexpr bool in_order() {
   for (const auto& r : rows)
     if (static_cast<std::size_t>(r.code) != number++)
       return false;
-  return number == static_cast<std::size_t>(ec::internal) + 1;
+  return number == static_cast<std::size_t>(ec::idempotency_conflict) + 1;
 }
 static_assert(in_order());
 

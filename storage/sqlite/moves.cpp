@@ -55,6 +55,7 @@ expected<hot_row> sqlite_store::load(job_id id) {
   job.started_at = row.optional_time(9);
   job.ready = {id, row.integer(10), row.number(11), row.text(12), row.text(13), read_labels(row, 14)};
   job.plain = row.integer(15) != 0;
+  job.grouped = row.integer(16) != 0;
   return job;
 }
 
@@ -143,7 +144,7 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
     db_->use(sql::erase_secrets).bind(row.id).run();
   transition_result answer;
   answer.change = change_of(row, end.state, end.reason, now);
-  if (end.state == job_state::queued)
+  if (end.state == job_state::queued && !row.grouped)
     answer.ready = row.ready;
   return answer;
 }
@@ -232,28 +233,30 @@ expected<std::vector<transition_result>> sqlite_store::end_held(const std::optio
 // -- cancelling and promoting -----------------------------------------------------------------------------------------
 
 expected<transition_result> sqlite_store::cancel(job_id id, const std::string& who, timestamp now) {
-  return write(parts::several, [&]() -> expected<transition_result> {
-    const auto row = load(id);
-    if (!row)
-      return row.error();
-    transition_result answer;
-    if (row->state == job_state::cancelling || row->state == job_state::cancelled) {
-      answer.change = change_of(*row, row->state, row->reason, now);
-      answer.repeated = true;
-      return answer;
-    }
-    if (is_final(row->state))
-      return error{ec::conflict,
-                   "job " + std::to_string(id.value) + " has ended already: " + std::string{to_string(row->state)},
-                   {}};
-    const auto running = row->state == job_state::running;
-    db_->use(running ? sql::cancel_if_running : sql::cancel_if_waiting).bind(id, who, now).run();
-    if (!running && !row->plain)
-      db_->use(sql::erase_secrets).bind(id).run();
-    answer.change =
-      change_of(*row, running ? job_state::cancelling : job_state::cancelled, job_reason::cancelled_by, now);
+  return write(parts::several, [&] { return cancel_one(id, who, now); });
+}
+
+expected<transition_result> sqlite_store::cancel_one(job_id id, const std::string& who, timestamp now) {
+  const auto row = load(id);
+  if (!row)
+    return row.error();
+  transition_result answer;
+  if (row->state == job_state::cancelling || row->state == job_state::cancelled) {
+    answer.change = change_of(*row, row->state, row->reason, now);
+    answer.repeated = true;
     return answer;
-  });
+  }
+  if (is_final(row->state))
+    return error{ec::conflict,
+                 "job " + std::to_string(id.value) + " has ended already: " + std::string{to_string(row->state)},
+                 {}};
+  const auto running = row->state == job_state::running;
+  db_->use(running ? sql::cancel_if_running : sql::cancel_if_waiting).bind(id, who, now).run();
+  if (!running && !row->plain)
+    db_->use(sql::erase_secrets).bind(id).run();
+  answer.change =
+    change_of(*row, running ? job_state::cancelling : job_state::cancelled, job_reason::cancelled_by, now);
+  return answer;
 }
 
 void sqlite_store::promote_scheduled(promotion& moved, timestamp now, std::size_t limit) {
@@ -261,13 +264,14 @@ void sqlite_store::promote_scheduled(promotion& moved, timestamp now, std::size_
     auto rows = db_->use(sql::select_due);
     rows.bind(now, static_cast<std::int64_t>(limit));
     while (rows.step()) {
-      moved.ready.push_back(read_ready(rows));
       moved.changes.push_back(
-        {moved.ready.back().id, job_state::queued, job_reason::none, rows.number(6), rows.text(7), now});
+        {job_id{rows.integer(0)}, job_state::queued, job_reason::none, rows.number(6), rows.text(7), now});
+      if (rows.integer(8) == 0)
+        moved.ready.push_back(read_ready(rows));
     }
   }
-  for (const auto& job : moved.ready)
-    db_->use(sql::queue_if_scheduled).bind(job.id, now).run();
+  for (const auto& change : moved.changes)
+    db_->use(sql::queue_if_scheduled).bind(change.id, now).run();
 }
 
 void sqlite_store::expire_waiting(promotion& moved, timestamp now, std::size_t limit) {
@@ -293,6 +297,7 @@ expected<promotion> sqlite_store::promote_due(timestamp now, std::size_t limit) 
     promotion moved;
     promote_scheduled(moved, now, limit);
     expire_waiting(moved, now, limit);
+    moved.next_due = forget_answers(now);
     for (const auto* sql : {sql::select_next_due, sql::select_next_impatient}) {
       auto next = db_->use(sql);
       const auto at = next.step() ? next.optional_time(0) : std::nullopt;

@@ -44,8 +44,10 @@ std::string search_text(const job_filter& filter) {
       text += i == 0 ? "?" : ", ?";
     text += ")";
   }
-  for (const auto& [column, value] :
-       {std::pair{"project", &filter.project}, {"queue", &filter.queue}, {"name", &filter.name}})
+  for (const auto& [column, value] : {std::pair{"project", &filter.project},
+                                      {"queue", &filter.queue},
+                                      {"name", &filter.name},
+                                      {"grp", &filter.group}})
     if (*value)
       text += std::string{" AND j."} + column + " = ?";
   if (filter.label)
@@ -57,7 +59,7 @@ void bind_filter(cursor& rows, const job_filter& filter, std::int64_t below, std
   rows.bind(below, from);
   for (auto state : filter.states)
     rows.bind(to_string(state));
-  for (const auto* value : {&filter.project, &filter.queue, &filter.name, &filter.label})
+  for (const auto* value : {&filter.project, &filter.queue, &filter.name, &filter.group, &filter.label})
     if (*value)
       rows.bind(**value);
   rows.bind(static_cast<std::int64_t>(limit));
@@ -167,8 +169,9 @@ expected<queue_stats> sqlite_reader::stats() {
       while (rows.step())
         stats.jobs_by_state[read_state(rows, 0)] = rows.integer(1);
     }
-    for (const auto& [state, sql] :
-         {std::pair{job_state::queued, sql::count_queued}, {job_state::scheduled, sql::count_scheduled}}) {
+    for (const auto& [state, sql] : {std::pair{job_state::queued, sql::count_queued},
+                                     {job_state::scheduled, sql::count_scheduled},
+                                     {job_state::blocked, sql::count_blocked}}) {
       auto row = db_->use(sql);
       if (row.step() && row.integer(0) > 0)
         stats.jobs_by_state[state] = row.integer(0);

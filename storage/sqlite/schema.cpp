@@ -52,6 +52,10 @@ CREATE TABLE jobs (
   log_bytes   INTEGER NOT NULL DEFAULT 0 CHECK (log_bytes >= 0),
   log_cut     INTEGER NOT NULL DEFAULT 0,
   retry_of    INTEGER,
+  grp         TEXT,                               -- the group; NULL: none
+  group_limit INTEGER NOT NULL DEFAULT 1 CHECK (group_limit >= 1),
+  unique_key  TEXT,                               -- NULL: none
+  key_given   INTEGER NOT NULL DEFAULT 0,         -- 1: to the job that replaces it, while its processes still end
   wait_until  INTEGER,                            -- until it has started once: it must not wait longer
   dead_letter INTEGER NOT NULL DEFAULT 0 CHECK (dead_letter IN (0, 1)),
   version     INTEGER NOT NULL DEFAULT 0,         -- number of changes of state; the next history line's seq
@@ -67,11 +71,15 @@ CREATE TABLE jobs (
 -- Each holds the state that it is limited to, too: so SQLite can count by the index alone.
 CREATE INDEX jobs_ready ON jobs (state, order_key) WHERE state = 'queued';
 CREATE INDEX jobs_scheduled ON jobs (state, run_at) WHERE state = 'scheduled';
+CREATE INDEX jobs_blocked ON jobs (state) WHERE state = 'blocked';
 CREATE INDEX jobs_held ON jobs (worker) WHERE state IN ('running', 'cancelling');
 CREATE INDEX jobs_final ON jobs (state, dead_letter)
   WHERE state IN ('succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted', 'skipped');
 CREATE INDEX jobs_dead ON jobs (dead_letter) WHERE dead_letter = 1;
 CREATE INDEX jobs_impatient ON jobs (wait_until) WHERE wait_until IS NOT NULL;
+CREATE INDEX jobs_group ON jobs (grp, state, id) WHERE grp IS NOT NULL AND finished_at IS NULL;
+CREATE UNIQUE INDEX jobs_unique ON jobs (unique_key) 
+  WHERE unique_key IS NOT NULL AND finished_at IS NULL AND key_given = 0;
 
 -- What was submitted, without secrets. Written again only where a waiting job is changed.
 CREATE TABLE job_specs (
@@ -79,6 +87,34 @@ CREATE TABLE job_specs (
   spec TEXT NOT NULL,
   secret_names TEXT                               -- JSON array, NULL if none: what a retry must bring again
 ) STRICT;
+
+-- Jobs that have not ended and that a blocked job needs. A row goes with the end of either.
+CREATE TABLE open_needs (
+  need      INTEGER NOT NULL,
+  job       INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  condition TEXT NOT NULL CHECK (condition IN ('success', 'failure', 'always')),
+  PRIMARY KEY (need, job, condition)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX open_needs_of ON open_needs (job);
+
+-- Jobs that ended while others needed them, until the last of those has been moved on. Outlives the job itself.
+CREATE TABLE ended_needs (
+  job   INTEGER PRIMARY KEY,
+  state TEXT NOT NULL
+) STRICT;
+
+-- What was answered to submissions with an idempotency key, to be answered again.
+CREATE TABLE answers (
+  owner      TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  digest     TEXT NOT NULL,                       -- of what was sent
+  created_at INTEGER NOT NULL,
+  status     INTEGER NOT NULL,
+  location   TEXT NOT NULL,
+  body       TEXT NOT NULL,
+  PRIMARY KEY (owner, key)
+) STRICT;
+CREATE INDEX answers_by_age ON answers (created_at);
 
 CREATE TABLE paused_queues (
   queue     TEXT PRIMARY KEY,
@@ -158,10 +194,28 @@ BEGIN
   SELECT RAISE(ABORT, 'a job must not move this way');
 END;
 
+CREATE TRIGGER jobs_ended AFTER UPDATE OF state ON jobs WHEN NEW.finished_at IS NOT NULL BEGIN
+  DELETE FROM open_needs WHERE job = NEW.id AND OLD.state = 'blocked';
+  INSERT OR IGNORE INTO ended_needs (job, state)
+  SELECT NEW.id, NEW.state WHERE EXISTS (SELECT 1 FROM open_needs WHERE need = NEW.id);
+END;
+
 CREATE TRIGGER jobs_moved AFTER UPDATE OF state ON jobs BEGIN
   INSERT INTO history (job, seq, at, state, reason, cause, attempt, worker)
   VALUES (NEW.id, NEW.version, NEW.changed_at, NEW.state, NEW.reason, NEW.cause, NEW.attempt,
           iif(NEW.attempt > 0, NEW.worker, NULL));
+END;
+)sql";
+
+// What a transaction did to groups, for the store that looks at them before the commit. Of the connection, not of the
+// file: after a restart everything ready is read anew.
+constexpr const char* watch_groups = R"sql(
+CREATE TEMP TABLE touched_groups (grp TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TEMP TRIGGER group_grew AFTER INSERT ON main.jobs WHEN NEW.grp IS NOT NULL BEGIN
+  INSERT OR IGNORE INTO touched_groups (grp) VALUES (NEW.grp);
+END;
+CREATE TEMP TRIGGER group_moved AFTER UPDATE OF state, labels, order_key ON main.jobs WHEN NEW.grp IS NOT NULL BEGIN
+  INSERT OR IGNORE INTO touched_groups (grp) VALUES (NEW.grp);
 END;
 )sql";
 
@@ -256,6 +310,7 @@ std::unique_ptr<connection> open_writer(const std::filesystem::path& file, times
   // A log that once grew under a long reader is cut back when it starts anew.
   db->execute("PRAGMA journal_size_limit = 67108864");
   migrate(*db, now);
+  db->execute(watch_groups);
   return db;
 }
 

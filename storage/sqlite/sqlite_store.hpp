@@ -1,5 +1,6 @@
 /// The class behind open_sqlite_store(); not for users of the store. Its parts are in store.cpp (transactions,
-/// inserting, claiming), moves.cpp (finishing, cancelling, promoting) and upkeep.cpp (retrying, removing, pausing).
+/// claiming), submit.cpp (inserting), follow_up.cpp (needs), moves.cpp (finishing, cancelling, promoting) and
+/// upkeep.cpp (retrying, removing, pausing).
 #pragma once
 
 #include "storage/job_store.hpp"
@@ -10,7 +11,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <unordered_map>
+#include <vector>
 
 namespace kcx::sqlite {
 
@@ -29,6 +33,7 @@ struct hot_row {
   std::optional<timestamp> started_at;
   ready_job ready;
   bool plain = true;
+  bool grouped = false;
 };
 
 class sqlite_store final : public job_store {
@@ -43,7 +48,8 @@ public:
   void rollback() noexcept override;
   [[nodiscard]] bool in_transaction() const noexcept override { return db_->in_transaction(); }
 
-  expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) override;
+  expected<follow_up> settle(timestamp now, std::size_t limit) override;
+  expected<accepted_jobs> submit(const submission& asked, timestamp now) override;
   expected<job_grant> claim(const claim_request& request, timestamp now) override;
   outcome confirm_start(attempt_key key, timestamp now) override;
   outcome record_step(attempt_key key, const step_record& step) override;
@@ -83,10 +89,42 @@ private:
   error noted(error failure);
   error failed() noexcept { return noted(current_error(db_->file(), system_error_of(*db_))); }
 
-  job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {});
+  /// What a new job meets of the same unique key: nothing, or the job that is to be given instead.
+  expected<std::optional<job_record>> meet_key(const job_spec& spec, const std::string& at, timestamp now,
+                                               accepted_jobs& accepted);
+  expected<bool> answer_again(const idempotency_key& once, timestamp now, accepted_jobs& accepted);
+  void keep_answer(const idempotency_key& once, timestamp now, accepted_jobs& accepted);
+  std::optional<timestamp> forget_answers(timestamp now);
+  outcome room_in_group(const std::string& group, job_id job, std::int32_t limit);
+  void supersede(const job_record& job, timestamp now, accepted_jobs& accepted);
+  void find_heads(follow_up& done);
+  void refresh(accepted_jobs& accepted);
+  job_record stored_job(job_id id);
+  /// Held jobs of the key: until they are gone, another one must wait.
+  std::vector<job_need> predecessors(const job_spec& spec);
+  outcome link_needs(const submission& asked, accepted_jobs& accepted, std::int64_t highest_before, timestamp now);
+  /// What the needs of a submission are resolved with.
+  struct needs_context {
+    const std::vector<job_record>& jobs;
+    std::unordered_map<std::string_view, std::size_t> by_ref;
+    std::int64_t highest_before;
+    bool several;
+  };
+  /// Puts ids in the place of refs; answers which ids are none.
+  std::vector<field_error> resolve_needs(const needs_context& in, std::size_t which, std::vector<job_need>& needs);
+  /// Stores those of the needs that are open, and moves the blocked job on if none is.
+  transition_result block_on(job_id job, const std::vector<job_need>& needs, timestamp now);
+  transition_result unblock(job_id job, timestamp now);
+  transition_result skip(job_id job, job_id need, job_state state, timestamp now);
+  void settle_needs(follow_up& done, timestamp now, std::size_t limit);
+  enum class readiness { open, blocked };
+  job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {},
+                        readiness is = readiness::open);
+  std::optional<job_id> holder_of_key(const std::string& key);
   expected<job_id> job_of_nonce(const claim_request& request);
 
   expected<hot_row> load(job_id id);
+  expected<transition_result> cancel_one(job_id id, const std::string& who, timestamp now);
   expected<transition_result> finish_held(const hot_row& row, const attempt_result& result, timestamp now);
   expected<transition_result> finished_before(const hot_row& row, const attempt_result& result);
   void store_finish(const hot_row& row, const attempt_result& result, const verdict& end, const std::string& message,

@@ -29,17 +29,91 @@ inline constexpr const char* undo = "ROLLBACK TO op";
 
 inline constexpr const char* insert_job =
   "INSERT INTO jobs (state, name, project, queue, labels, order_key, weight, plain, created_at, changed_at, queued_at, "
-  "run_at, retry_of, wait_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13)";
+  "run_at, retry_of, wait_until, unique_key, grp, group_limit) "
+  "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+/// The unfinished job that has a unique key. jobs_unique.
+inline constexpr const char* select_by_key =
+  "SELECT id FROM jobs WHERE unique_key = ? AND finished_at IS NULL AND key_given = 0";
+/// By rowid.
+inline constexpr const char* give_key_away = "UPDATE jobs SET key_given = 1 WHERE id = ?";
+/// Jobs whose processes may still live, of one unique key. jobs_held.
+inline constexpr const char* select_held_by_key =
+  "SELECT id FROM jobs INDEXED BY jobs_held WHERE state IN ('running', 'cancelling') AND unique_key = ?";
 inline constexpr const char* insert_spec = "INSERT INTO job_specs (job, spec, secret_names) VALUES (?, ?, ?)";
 inline constexpr const char* insert_secrets = "INSERT INTO job_secrets (job, secrets) VALUES (?, ?)";
+
+/// By primary key.
+inline constexpr const char* select_answer =
+  "SELECT digest, created_at, status, location, body FROM answers WHERE owner = ? AND key = ?";
+/// One that was kept long enough may still be in the way.
+inline constexpr const char* put_answer = "INSERT OR REPLACE INTO answers (owner, key, digest, created_at, status, "
+                                          "location, body) VALUES (?, ?, ?, ?, ?, ?, ?)";
+/// answers_by_age.
+inline constexpr const char* forget_answers = "DELETE FROM answers WHERE rowid IN "
+                                              "(SELECT rowid FROM answers WHERE created_at <= ? ORDER BY created_at "
+                                              "LIMIT ?)";
+/// answers_by_age.
+inline constexpr const char* select_oldest_answer = "SELECT min(created_at) FROM answers";
+
+// -- needs ------------------------------------------------------------------------------------------------------------
+
+/// By rowid.
+inline constexpr const char* select_state = "SELECT state FROM jobs WHERE id = ?";
+inline constexpr const char* insert_open_need =
+  "INSERT OR IGNORE INTO open_needs (need, job, condition) VALUES (?, ?, ?)";
+/// By primary key.
+inline constexpr const char* delete_open_need = "DELETE FROM open_needs WHERE need = ? AND job = ? AND condition = ?";
+/// open_needs_of.
+inline constexpr const char* has_open_needs = "SELECT 1 FROM open_needs WHERE job = ? LIMIT 1";
+/// The dependents of a job. By primary key.
+inline constexpr const char* select_dependents = "SELECT job, condition FROM open_needs WHERE need = ? LIMIT ?";
+/// By rowid.
+inline constexpr const char* select_ended_need = "SELECT job, state FROM ended_needs ORDER BY job LIMIT 1";
+inline constexpr const char* forget_ended_need = "DELETE FROM ended_needs WHERE job = ?";
+/// What unblocking needs to know of a job. By rowid, twice.
+inline constexpr const char* select_blocked =
+  "SELECT " KCX_READY_COLUMNS ", run_at, ifnull(json_extract(spec, '$.priority'), 0), grp IS NOT NULL "
+  "FROM jobs JOIN job_specs ON job = id WHERE id = ? AND state = 'blocked'";
+/// By rowid.
+inline constexpr const char* unblock_if_blocked =
+  "UPDATE jobs SET state = ?2, changed_at = ?3, queued_at = ?4, order_key = ?5, version = version + 1 "
+  "WHERE id = ?1 AND state = 'blocked'";
+/// By rowid.
+inline constexpr const char* skip_if_blocked =
+  "UPDATE jobs SET state = 'skipped', reason = 'need_failed', message = ?2, changed_at = ?3, finished_at = ?3, "
+  "wait_until = NULL, version = version + 1 WHERE id = ?1 AND state = 'blocked'";
+/// jobs_blocked, alone.
+inline constexpr const char* count_blocked = "SELECT count(*) FROM jobs WHERE state = 'blocked'";
+
+// -- groups -----------------------------------------------------------------------------------------------------------
+
+/// As in the WHERE of jobs_group.
+#define KCX_GROUP_HELD                                                                                                 \
+  "(SELECT count(*) FROM jobs WHERE grp = ?1 AND state IN ('running', 'cancelling') AND finished_at IS NULL)"
+#define KCX_GROUP_FIRST "(SELECT min(id) FROM jobs WHERE grp = ?1 AND state = 'queued' AND finished_at IS NULL)"
+
+/// How many jobs of a group are held, and which one is next. jobs_group, twice.
+inline constexpr const char* select_group = "SELECT " KCX_GROUP_HELD ", " KCX_GROUP_FIRST;
+/// The next job of a group, if there is room for it. By rowid and jobs_group.
+inline constexpr const char* select_head =
+  "SELECT " KCX_READY_COLUMNS " FROM jobs WHERE id = " KCX_GROUP_FIRST " AND group_limit > " KCX_GROUP_HELD;
+/// Unfinished jobs of a group before one of them. jobs_group.
+inline constexpr const char* select_older_waiting =
+  "SELECT id FROM jobs WHERE grp = ? AND state IN ('scheduled', 'blocked', 'queued') AND finished_at IS NULL "
+  "AND id < ?";
+/// jobs_group.
+inline constexpr const char* select_older_running =
+  "SELECT id FROM jobs WHERE grp = ? AND state = 'running' AND finished_at IS NULL AND id < ?";
+inline constexpr const char* select_touched_groups = "SELECT grp FROM temp.touched_groups";
+inline constexpr const char* forget_touched_groups = "DELETE FROM temp.touched_groups";
 
 // -- claiming ---------------------------------------------------------------------------------------------------------
 
 /// What a claim needs to know of a job. By rowid, three times.
-inline constexpr const char* select_for_claim =
-  "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets, "
-  "EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = j.queue) FROM jobs j JOIN job_specs s ON s.job = j.id "
-  "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
+inline constexpr const char* select_for_claim = "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets, "
+                                                "EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = j.queue), "
+                                                "j.grp, j.group_limit FROM jobs j JOIN job_specs s ON s.job = j.id "
+                                                "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
 /// The job that a worker holds by this nonce. jobs_held.
 inline constexpr const char* select_by_nonce =
   "SELECT id FROM jobs WHERE state IN ('running', 'cancelling') AND worker = ? AND nonce = ?";
@@ -67,7 +141,7 @@ inline constexpr const char* put_step_if_held =
 /// What a change of state needs to know of a job. By rowid.
 inline constexpr const char* select_for_move =
   "SELECT state, reason, message, attempt, uncounted, interrupts, worker, nonce, claimed_at, started_at, order_key, "
-  "weight, project, queue, labels, plain FROM jobs WHERE id = ?";
+  "weight, project, queue, labels, plain, grp IS NOT NULL FROM jobs WHERE id = ?";
 /// By rowid.
 inline constexpr const char* select_spec = "SELECT spec FROM job_specs WHERE job = ?";
 
@@ -112,7 +186,7 @@ inline constexpr const char* postpone_if_queued =
   "UPDATE jobs SET state = 'scheduled', changed_at = ?2, version = version + 1 WHERE id = ?1 AND state = 'queued'";
 
 /// jobs_scheduled.
-inline constexpr const char* select_due = "SELECT " KCX_READY_COLUMNS ", attempt, worker FROM jobs "
+inline constexpr const char* select_due = "SELECT " KCX_READY_COLUMNS ", attempt, worker, grp IS NOT NULL FROM jobs "
                                           "WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at, id LIMIT ?";
 /// By rowid. The reason (a retry) stays: it tells why the job is in the queue again.
 inline constexpr const char* queue_if_scheduled =
@@ -141,7 +215,10 @@ inline constexpr const char* select_held_by =
 
 /// jobs_ready, in its order; jobs of paused queues are passed over.
 inline constexpr const char* select_ready =
-  "SELECT " KCX_READY_COLUMNS " FROM jobs WHERE state = 'queued' AND (order_key, id) > (?, ?) "
+  "SELECT " KCX_READY_COLUMNS " FROM jobs j WHERE state = 'queued' AND (order_key, id) > (?, ?) "
+  "AND (grp IS NULL OR (NOT EXISTS (SELECT 1 FROM jobs e WHERE e.grp = j.grp AND e.state = 'queued' "
+  "AND e.finished_at IS NULL AND e.id < j.id) AND group_limit > (SELECT count(*) FROM jobs h WHERE h.grp = j.grp "
+  "AND h.state IN ('running', 'cancelling') AND h.finished_at IS NULL))) "
   "AND queue NOT IN (SELECT p.queue FROM paused_queues p) ORDER BY order_key, id LIMIT ?";
 
 // -- keeping and removing ---------------------------------------------------------------------------------------------

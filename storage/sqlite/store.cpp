@@ -65,70 +65,6 @@ error sqlite_store::noted(error failure) {
   return failure;
 }
 
-// -- inserting --------------------------------------------------------------------------------------------------------
-
-namespace {
-
-/// Whether the job's end can be stored without a look at its spec: judge() decides the same with a default one.
-bool is_plain(const job_spec& spec) {
-  return spec.max_attempts == 1 && spec.on_interrupt == interrupt_policy::fail && spec.steps.empty() &&
-         spec.secrets.empty();
-}
-
-std::optional<std::string> labels_json(const job_spec& spec) {
-  if (spec.labels.empty())
-    return std::nullopt;
-  return nlohmann::json(spec.labels).dump();
-}
-
-std::optional<std::string> secret_names(const job_spec& spec) {
-  if (spec.secrets.empty())
-    return std::nullopt;
-  auto names = nlohmann::json::array();
-  for (const auto& [name, value] : spec.secrets)
-    names.push_back(name);
-  return names.dump();
-}
-
-} // namespace
-
-job_record sqlite_store::insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of) {
-  const auto later = spec.run_at && *spec.run_at > now;
-  job_record job;
-  job.spec = spec;
-  job.spec.secrets.clear();
-  job.state = later ? job_state::scheduled : job_state::queued;
-  job.created_at = now;
-  job.run_at = spec.run_at;
-  if (!later)
-    job.queued_at = now;
-  job.order_key = order_key(later ? *spec.run_at : now, spec.priority, options_.ageing_step);
-  job.retry_of = retry_of;
-  std::optional<timestamp> wait_until;
-  if (spec.wait_limit)
-    wait_until = (later ? *spec.run_at : now) + *spec.wait_limit;
-  db_->use(sql::insert_job)
-    .bind(to_string(job.state), spec.name, spec.project, spec.queue, labels_json(spec), job.order_key, spec.weight,
-          is_plain(spec), now, job.queued_at, job.run_at, retry_of, wait_until)
-    .run();
-  job.id = job_id{db_->last_id()};
-  db_->use(sql::insert_spec).bind(job.id, to_stored_json(spec).dump(), secret_names(spec)).run();
-  if (!spec.secrets.empty())
-    db_->use(sql::insert_secrets).bind(job.id, nlohmann::json(spec.secrets).dump()).run();
-  job.steps = read_steps(*db_, job);
-  return job;
-}
-
-expected<std::vector<job_record>> sqlite_store::insert(std::span<const job_spec> specs, timestamp now) {
-  return write(parts::several, [&]() -> expected<std::vector<job_record>> {
-    std::vector<job_record> jobs;
-    jobs.reserve(specs.size());
-    for (const auto& spec : specs)
-      jobs.push_back(insert_one(spec, now));
-    return jobs;
-  });
-}
-
 // -- claiming ---------------------------------------------------------------------------------------------------------
 
 expected<job_id> sqlite_store::job_of_nonce(const claim_request& request) {
@@ -158,6 +94,9 @@ expected<job_grant> sqlite_store::claim(const claim_request& request, timestamp 
         return error{ec::not_ready, "job " + std::to_string(job->value) + " is " + row.text(0) + ", not queued", {}};
       if (queued && row.integer(6) != 0)
         return error{ec::not_ready, "the queue of job " + std::to_string(job->value) + " is paused", {}};
+      if (queued && !row.is_null(7))
+        if (auto room = room_in_group(row.text(7), *job, row.number(8)); !room)
+          return std::move(room).error();
       auto spec = from_stored_json(row.text(4));
       if (!spec)
         return noted(spec.error());

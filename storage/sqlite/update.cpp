@@ -73,7 +73,7 @@ expected<transition_result> sqlite_store::update(job_id id, const job_patch& pat
     const auto state = ready_at ? reschedule(*row, later, now) : row->state;
     transition_result answer;
     answer.change = {id, state, row->reason, row->attempt, row->worker, now, true};
-    if (state == job_state::queued) {
+    if (state == job_state::queued && !row->grouped) {
       answer.ready = row->ready;
       answer.ready->order_key = key;
       answer.ready->labels = spec.labels;

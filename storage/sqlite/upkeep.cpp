@@ -51,8 +51,14 @@ expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, 
       if (!wrong.empty())
         return error{ec::invalid_input, "the secrets of " + name_of(id) + " must be given again", std::move(wrong)};
     }
+    if (const auto holder = holder_of_key(spec.unique_key))
+      return error{ec::conflict, name_of(*holder) + " has the same unique key and has not ended", {}};
+    if (const auto held = predecessors(spec); !held.empty())
+      return error{ec::conflict, name_of(held.front().job) + " of the same unique key is still being ended", {}};
     spec.secrets = secrets;
     spec.run_at.reset(); // again means now
+    spec.ref.clear();
+    spec.needs.clear();
     auto job = insert_one(spec, now, id);
     db_->use(sql::discard_if_dead).bind(id).run();
     return job;

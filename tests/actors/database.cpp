@@ -10,7 +10,11 @@ using namespace kcx::test;
 
 namespace {
 
-using jobs_reply = expected<std::vector<job_record>>;
+using jobs_reply = expected<accepted_jobs>;
+
+submission some_jobs(std::size_t count) {
+  return {std::vector<job_spec>(count), true};
+}
 
 struct listener_state {
   std::vector<job_change> changes;
@@ -31,7 +35,7 @@ struct fixture : actor_fixture {
     return sys.spawn<database>(std::make_unique<scripted_store>(script), options);
   }
 
-  auto enqueue(std::size_t count = 1) { return ask(db, enqueue_atom_v, std::vector<job_spec>(count)); }
+  auto enqueue(std::size_t count = 1) { return ask(db, enqueue_atom_v, some_jobs(count)); }
 
   ~fixture() {
     anon_send_exit(db, caf::exit_reason::user_shutdown);
@@ -45,14 +49,14 @@ CAF_TEST_FIXTURE_SCOPE(database_tests, fixture)
 
 CAF_TEST(an answer comes after the commit and not before) {
   auto pending = enqueue();
-  expect((enqueue_atom, std::vector<job_spec>), from(self).to(db));
-  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert"}));
+  expect((enqueue_atom, submission), from(self).to(db));
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"submit"}));
   CAF_CHECK(!take<jobs_reply>(pending));
   expect((flush_atom), to(db));
-  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert", "commit"}));
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"submit", "commit"}));
   const auto reply = take<jobs_reply>(pending);
   CAF_REQUIRE(reply && *reply);
-  CAF_CHECK_EQUAL((*reply)->front().id.value, 1);
+  CAF_CHECK_EQUAL((*reply)->jobs.front().id.value, 1);
 }
 
 CAF_TEST(what waits in the mailbox shares one commit) {
@@ -60,9 +64,9 @@ CAF_TEST(what waits in the mailbox shares one commit) {
   auto second = enqueue(2);
   auto third = ask(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
   run();
-  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert", "insert", "claim", "commit"}));
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"submit", "submit", "claim", "commit"}));
   CAF_CHECK(take<jobs_reply>(first)->has_value());
-  CAF_CHECK((*take<jobs_reply>(second))->size() == 2u);
+  CAF_CHECK((*take<jobs_reply>(second))->jobs.size() == 2u);
   CAF_CHECK(take<expected<job_grant>>(third)->has_value());
 }
 
@@ -139,7 +143,7 @@ CAF_TEST(a handler that throws leaves its askers with an unknown outcome and clo
   script.spared_operations = 1;
   auto first = enqueue();
   script.throw_in_operation = true;
-  anon_send(db, enqueue_atom_v, std::vector<job_spec>(1));
+  anon_send(db, enqueue_atom_v, some_jobs(1));
   run();
   const auto reply = take<jobs_reply>(first);
   CAF_REQUIRE(reply);
@@ -149,12 +153,12 @@ CAF_TEST(a handler that throws leaves its askers with an unknown outcome and clo
 
 CAF_TEST(an orderly stop commits what was done) {
   auto pending = enqueue();
-  expect((enqueue_atom, std::vector<job_spec>), from(self).to(db));
+  expect((enqueue_atom, submission), from(self).to(db));
   anon_send_exit(db, caf::exit_reason::user_shutdown);
   sched.prioritize(db);
   run();
   CAF_CHECK(take<jobs_reply>(pending)->has_value());
-  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"insert", "commit"}));
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"submit", "commit"}));
   CAF_CHECK(script.closed);
 }
 
@@ -167,7 +171,7 @@ CAF_TEST(listeners hear of changes after the commit in order) {
   });
   anon_send(db, subscribe_atom_v, listener);
   anon_send(db, subscribe_atom_v, listener); // Twice is once.
-  anon_send(db, enqueue_atom_v, std::vector<job_spec>(2));
+  anon_send(db, enqueue_atom_v, some_jobs(2));
   anon_send(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
   run();
   CAF_REQUIRE_EQUAL(heard.size(), 3u);
@@ -186,7 +190,7 @@ CAF_TEST(ready notices are numbered without gaps and a snapshot names the last) 
   const auto snapshot = take<expected<ready_snapshot>>(pending);
   CAF_REQUIRE(snapshot && *snapshot);
   CAF_CHECK_EQUAL((*snapshot)->number, 0u);
-  anon_send(db, enqueue_atom_v, std::vector<job_spec>(2));
+  anon_send(db, enqueue_atom_v, some_jobs(2));
   run();
   anon_send(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
   anon_send(db, cancel_atom_v, job_id{1}, std::string{"a test"});
@@ -217,14 +221,56 @@ CAF_TEST(a new listener hears of cancelled jobs that have not ended yet) {
   CAF_CHECK(cancelled().empty());
 }
 
+CAF_TEST(what follows is committed in pieces and told with each) {
+  std::vector<ready_notice> heard;
+  auto listener = sys.spawn([&heard](ready_listener_actor::pointer) -> ready_listener_actor::behavior_type {
+    return {[&heard](ready_atom, const ready_notice& notice) { heard.push_back(notice); }};
+  });
+  ask(db, subscribe_atom_v, listener);
+  run();
+  script.calls.clear();
+  const auto ready = [](std::int64_t id) {
+    ready_job job;
+    job.id = job_id{id};
+    return job;
+  };
+  const auto unblocked = [&](std::int64_t id) {
+    transition_result moved;
+    moved.change.id = job_id{id};
+    moved.ready = ready(id);
+    return moved;
+  };
+  script.follow_ups = {{{unblocked(5)}, {}, true}, {{unblocked(6)}, {ready(7)}, false}};
+  enqueue();
+  run();
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"submit", "commit", "commit"}));
+  CAF_REQUIRE_EQUAL(heard.size(), 2u);
+  CAF_CHECK(heard[0].ready.back().id == job_id{5});
+  CAF_REQUIRE_EQUAL(heard[1].ready.size(), 2u);
+  CAF_CHECK(heard[1].ready[0].id == job_id{6} && heard[1].ready[1].id == job_id{7});
+}
+
+CAF_TEST(what an earlier life left undone is done at the subscription) {
+  transition_result moved;
+  moved.change.id = job_id{3};
+  moved.change.state = job_state::skipped;
+  script.follow_ups = {{{moved}, {}, false}};
+  auto listener = sys.spawn([](ready_listener_actor::pointer) -> ready_listener_actor::behavior_type {
+    return {[](ready_atom, const ready_notice&) {}};
+  });
+  ask(db, subscribe_atom_v, listener);
+  run();
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"commit", "ready_jobs"}));
+}
+
 CAF_TEST(a clock that steps back does not reorder the queue) {
   auto first = enqueue();
   run();
-  const auto before = (*take<jobs_reply>(first))->front().created_at;
+  const auto before = (*take<jobs_reply>(first))->jobs.front().created_at;
   clock -= std::chrono::hours{1};
   auto second = enqueue();
   run();
-  CAF_CHECK((*take<jobs_reply>(second))->front().created_at >= before);
+  CAF_CHECK((*take<jobs_reply>(second))->jobs.front().created_at >= before);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

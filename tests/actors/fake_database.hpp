@@ -76,7 +76,7 @@ public:
 
   behavior_type make_behavior() override {
     return {
-      [](enqueue_atom, const std::vector<job_spec>&) -> expected<std::vector<job_record>> {
+      [](enqueue_atom, const submission&) -> expected<accepted_jobs> {
         return error{ec::internal, "not part of these tests", {}};
       },
       [this](claim_atom, const claim_request& asked) { return note<expected<job_grant>>(record_->claims, asked); },

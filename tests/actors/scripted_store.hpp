@@ -3,6 +3,7 @@
 
 #include "storage/job_store.hpp"
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ struct store_script {
   bool failure_rolls_back = false;
   bool throw_in_operation = false;
   bool closed = false;
+  /// What follows, commit by commit.
+  std::deque<follow_up> follow_ups;
   bool open = false;
   std::int64_t last_id = 0;
 };
@@ -45,18 +48,27 @@ public:
   }
   bool in_transaction() const noexcept override { return script_.open; }
 
-  expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) override {
-    if (auto failure = begin("insert"))
+  expected<follow_up> settle(timestamp, std::size_t) override {
+    if (script_.follow_ups.empty())
+      return follow_up{};
+    auto next = std::move(script_.follow_ups.front());
+    script_.follow_ups.pop_front();
+    script_.open = true;
+    return next;
+  }
+
+  expected<accepted_jobs> submit(const submission& asked, timestamp now) override {
+    if (auto failure = begin("submit"))
       return *failure;
-    std::vector<job_record> jobs;
-    for (const auto& spec : specs) {
+    accepted_jobs accepted;
+    for (const auto& spec : asked.specs) {
       job_record job;
       job.id = {++script_.last_id};
       job.spec = spec;
       job.created_at = now;
-      jobs.push_back(job);
+      accepted.jobs.push_back(job);
     }
-    return jobs;
+    return accepted;
   }
   expected<job_grant> claim(const claim_request& request, timestamp) override {
     if (auto failure = begin("claim"))

@@ -11,7 +11,7 @@ using namespace kcx;
 
 namespace {
 
-constexpr auto last_code = ec::internal;
+constexpr auto last_code = ec::idempotency_conflict;
 
 expected<int> half_of(int number) {
   if (number % 2 != 0)

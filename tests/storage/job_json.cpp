@@ -51,7 +51,9 @@ json full_document() {
     "user": "ci", "limits": {"memory_bytes": 1073741824, "cpu_s": 60, "open_files": 256, "processes": 100, "file_bytes": 0},
     "keep_workspace": "on_failure", "priority": -7, "weight": 2, "time_limit_s": 1.5, "no_output_limit_s": 60,
     "wait_limit_s": 3600, "cancel_grace_s": 0.25, "log_limit_bytes": 4096, "run_at": "2026-01-31T12:00:00Z",
-    "max_attempts": 3, "retry_on": ["signal"], "backoff_s": 2, "on_interrupt": "requeue", "max_interrupts": 1})");
+    "max_attempts": 3, "retry_on": ["signal"], "backoff_s": 2, "on_interrupt": "requeue", "max_interrupts": 1,
+    "unique_key": "deploy/prod", "on_conflict": "replace",
+    "group": "main", "group_limit": 2, "supersede": "running", "ref": "b", "needs": [7, {"id": 8, "if": "always"}, "a"]})");
 }
 
 } // namespace
@@ -124,6 +126,46 @@ CAF_TEST(an unknown field is refused by its name) {
   CAF_CHECK(refuses({{"comand", "true"}}, "/comand"));
   CAF_CHECK(refuses({{"a/b~c", 1}}, "/a~1b~0c"));
   CAF_CHECK_EQUAL(refusals({{"steps", {{{"command", "true"}, {"nme", "x"}}}}})[0].substr(0, 13), "/steps/0/nme ");
+}
+
+CAF_TEST(a unique key is a text and on_conflict goes with it) {
+  CAF_CHECK(refuses({{"unique_key", ""}}, "/unique_key"));
+  CAF_CHECK(refuses({{"unique_key", 5}}, "/unique_key"));
+  CAF_CHECK(refuses({{"unique_key", "a\nb"}}, "/unique_key"));
+  CAF_CHECK(refuses({{"unique_key", std::string(256, 'x')}}, "/unique_key"));
+  CAF_CHECK(refuses({{"unique_key", "k"}, {"on_conflict", "wait"}}, "/on_conflict"));
+  CAF_CHECK(refuses({{"on_conflict", "return"}}, "/on_conflict"));
+  CAF_CHECK(accepts({{"unique_key", nullptr}, {"on_conflict", "reject"}})); // as the API shows a job without
+  const auto spec = parse_job_spec({{"command", "x"}, {"unique_key", "k"}, {"on_conflict", "return"}});
+  CAF_REQUIRE(spec.has_value());
+  CAF_CHECK(spec->unique_key == "k" && spec->on_conflict == conflict_policy::give_existing);
+}
+
+CAF_TEST(a need is an id or a ref or an object with a condition) {
+  CAF_CHECK(accepts({{"needs", {1, "build", {{"id", 2}}, {{"ref", "x"}, {"if", "failure"}}}}}));
+  CAF_CHECK(accepts({{"needs", json::array()}}));
+  CAF_CHECK(refuses({{"needs", 5}}, "/needs"));
+  CAF_CHECK(refuses({{"needs", std::vector<int>(257, 1)}}, "/needs"));
+  for (const auto& need : {json(0), json(-1), json(1.5), json(true), json(nullptr), json("../x"), json(""),
+                           json::object(), json{{"if", "always"}}, json{{"id", 1}, {"ref", "x"}}}) {
+    CAF_MESSAGE(need.dump());
+    CAF_CHECK(refuses({{"needs", json::array({need})}}, "/needs/0"));
+  }
+  CAF_CHECK(refuses({{"needs", {{{"id", 1}, {"if", "maybe"}}}}}, "/needs/0/if"));
+  CAF_CHECK(refuses({{"needs", {{{"id", "x"}}}}}, "/needs/0/id"));
+  CAF_CHECK(refuses({{"needs", {{{"ref", 1}}}}}, "/needs/0/ref"));
+  CAF_CHECK(refuses({{"needs", {{{"id", 1}, {"on", "x"}}}}}, "/needs/0/on"));
+  CAF_CHECK(refuses({{"ref", "a b"}}, "/ref"));
+  CAF_CHECK(refuses({{"ref", ""}}, "/ref"));
+}
+
+CAF_TEST(a group is a text and its limits go with it) {
+  CAF_CHECK(refuses({{"group", ""}}, "/group"));
+  CAF_CHECK(refuses({{"group", "g"}, {"group_limit", 0}}, "/group_limit"));
+  CAF_CHECK(refuses({{"group", "g"}, {"supersede", "all"}}, "/supersede"));
+  CAF_CHECK(refuses({{"group_limit", 2}}, "/group_limit"));
+  CAF_CHECK(refuses({{"supersede", "queued"}}, "/supersede"));
+  CAF_CHECK(accepts({{"group", nullptr}, {"group_limit", 1}, {"supersede", "none"}}));
 }
 
 CAF_TEST(pointers begin where the job stands in its array) {

@@ -45,6 +45,12 @@ private:
 } // namespace
 
 #include "tests/storage/job_store_suite.inc"
+
+// Behind the fixture that they use.
+#include "tests/storage/job_store_group_suite.inc"
+#include "tests/storage/job_store_needs_suite.inc"
+#include "tests/storage/job_store_once_suite.inc"
+#include "tests/storage/job_store_unique_suite.inc"
 #include "tests/storage/job_store_upkeep_suite.inc"
 
 CAF_TEST_FIXTURE_SCOPE(sqlite_store_only, fixture)
@@ -148,6 +154,17 @@ CAF_TEST(every statement of the queue is served by an index) {
                                    {sql::select_impatient, "jobs_impatient"},
                                    {sql::select_next_impatient, "jobs_impatient"},
                                    {sql::select_final, "jobs_final"},
+                                   {sql::forget_answers, "answers_by_age"},
+                                   {sql::select_oldest_answer, "answers_by_age"},
+                                   {sql::select_held_by_key, "jobs_held"},
+                                   {sql::select_dependents, "PRIMARY KEY"},
+                                   {sql::has_open_needs, "open_needs_of"},
+                                   {sql::count_blocked, "COVERING INDEX jobs_blocked"},
+                                   {sql::select_group, "jobs_group"},
+                                   {sql::select_head, "jobs_group"},
+                                   {sql::select_older_waiting, "jobs_group"},
+                                   {sql::select_older_running, "jobs_group"},
+                                   {sql::select_by_key, "jobs_unique"},
                                    {sql::select_beyond, "COVERING INDEX jobs_final"},
                                    {sql::count_queued_by_queue, "jobs_ready"},
                                    {sql::count_held_by_queue, "jobs_held"}}) {

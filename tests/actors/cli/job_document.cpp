@@ -56,6 +56,12 @@ CAF_TEST(every flag has its field) {
   flags.keep_workspace = "always";
   flags.on_interrupt = "requeue";
   flags.run_at = "2026-01-31T12:00:00Z";
+  flags.unique_key = "k";
+  flags.group = "g";
+  flags.group_limit = 2;
+  flags.supersede = "queued";
+  flags.needs = {"12", "13:always"};
+  flags.on_conflict = "replace";
   flags.retry_on = {"exit_code"};
   flags.priority = -3;
   flags.weight = 2;
@@ -67,28 +73,35 @@ CAF_TEST(every flag has its field) {
   flags.wait_limit = 60s;
   flags.cancel_grace = 0ms;
   flags.backoff = 1500ms;
-  CAF_CHECK_EQUAL(document_of(flags), (json{{"command", {"x"}},
-                                            {"name", "n"},
-                                            {"project", "p"},
-                                            {"queue", "q"},
-                                            {"labels", {"a", "b"}},
-                                            {"env", {{"A", "1"}, {"B", "x=y"}, {"C", ""}}},
-                                            {"metadata", {{"k", {1}}}},
-                                            {"working_dir", "/w"},
-                                            {"keep_workspace", "always"},
-                                            {"on_interrupt", "requeue"},
-                                            {"run_at", "2026-01-31T12:00:00Z"},
-                                            {"retry_on", {"exit_code"}},
-                                            {"priority", -3},
-                                            {"weight", 2},
-                                            {"max_attempts", 4},
-                                            {"max_interrupts", 5},
-                                            {"log_limit_bytes", 4096},
-                                            {"time_limit_s", 0.3},
-                                            {"no_output_limit_s", 2.0},
-                                            {"wait_limit_s", 60.0},
-                                            {"cancel_grace_s", 0.0},
-                                            {"backoff_s", 1.5}}));
+  CAF_CHECK_EQUAL(document_of(flags),
+                  (json{{"command", {"x"}},
+                        {"name", "n"},
+                        {"project", "p"},
+                        {"queue", "q"},
+                        {"labels", {"a", "b"}},
+                        {"env", {{"A", "1"}, {"B", "x=y"}, {"C", ""}}},
+                        {"metadata", {{"k", {1}}}},
+                        {"working_dir", "/w"},
+                        {"keep_workspace", "always"},
+                        {"on_interrupt", "requeue"},
+                        {"run_at", "2026-01-31T12:00:00Z"},
+                        {"unique_key", "k"},
+                        {"group", "g"},
+                        {"group_limit", 2},
+                        {"supersede", "queued"},
+                        {"needs", {{{"id", 12}, {"if", "success"}}, {{"id", 13}, {"if", "always"}}}},
+                        {"on_conflict", "replace"},
+                        {"retry_on", {"exit_code"}},
+                        {"priority", -3},
+                        {"weight", 2},
+                        {"max_attempts", 4},
+                        {"max_interrupts", 5},
+                        {"log_limit_bytes", 4096},
+                        {"time_limit_s", 0.3},
+                        {"no_output_limit_s", 2.0},
+                        {"wait_limit_s", 60.0},
+                        {"cancel_grace_s", 0.0},
+                        {"backoff_s", 1.5}}));
 }
 
 CAF_TEST(a file is read and flags win over it) {
@@ -175,4 +188,11 @@ CAF_TEST(an environment file is read line by line and flags win over it) {
   CAF_CHECK(refused(flags, "env:2"));
   flags.env_files = {dir / "none"};
   CAF_CHECK(refused(flags, "No such file"));
+}
+
+CAF_TEST(a need that is no number of a job is refused) {
+  job_flags flags;
+  flags.argv = {"x"};
+  flags.needs = {"twelve"};
+  CAF_CHECK(refused(flags, "--need"));
 }

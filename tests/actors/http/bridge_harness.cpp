@@ -25,16 +25,20 @@ caf::typed_response_promise<T> reply(Self* self, bool silent, T value) {
   return promise;
 }
 
-expected<std::vector<job_record>> stored(fake_node& node, const std::vector<job_spec>& specs) {
+expected<accepted_jobs> stored(fake_node& node, const submission& asked) {
   if (node.enqueue_failure)
     return *node.enqueue_failure;
-  std::vector<job_record> result;
-  for (const auto& each : specs) {
+  if (asked.once)
+    node.keys.push_back(*asked.once);
+  if (node.enqueue_answer)
+    return *node.enqueue_answer;
+  accepted_jobs result;
+  for (const auto& each : asked.specs) {
     node.enqueued.push_back(each);
     auto job = some_job(static_cast<std::int64_t>(node.enqueued.size()), job_state::queued);
     job.spec = each;
     node.jobs[job.id.value] = job;
-    result.push_back(job);
+    result.jobs.push_back(job);
   }
   return result;
 }
@@ -59,9 +63,7 @@ expected<std::vector<bulk_result>> act_on(fake_node& node, const bulk_request& w
 
 database_actor::behavior_type fake_database(database_actor::pointer self, fake_node* node) {
   return {
-    [=](enqueue_atom, const std::vector<job_spec>& specs) {
-      return reply(self, node->database_silent, stored(*node, specs));
-    },
+    [=](enqueue_atom, const submission& asked) { return reply(self, node->database_silent, stored(*node, asked)); },
     [](claim_atom, const claim_request&) { return expected<job_grant>{no_such}; },
     [](start_atom, attempt_key) { return outcome{no_such}; },
     [](step_atom, attempt_key, const step_record&) { return outcome{no_such}; },

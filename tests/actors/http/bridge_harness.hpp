@@ -27,6 +27,8 @@ struct fake_node {
   // The database.
   std::vector<job_spec> enqueued;
   std::optional<error> enqueue_failure;
+  std::optional<accepted_jobs> enqueue_answer;
+  std::vector<idempotency_key> keys;
   bool database_silent = false;
   std::optional<expected<transition_result>> cancel_answer;
   std::vector<std::string> cancelled_by;

@@ -45,6 +45,59 @@ CAF_TEST(an array of one is answered as items) {
   CAF_CHECK_EQUAL(result->json()["items"].size(), 1u);
 }
 
+CAF_TEST(a submission with a key is stored with its digest and its answer) {
+  bridge_harness bridge;
+  const auto send = [&](const std::string& body) {
+    return bridge.ask("POST", "/v1/jobs",
+                      {body, {{"Content-Type", "application/json"}, {"Idempotency-Key", "deploy-1"}}});
+  };
+  CAF_CHECK_EQUAL(send(R"({"command":"x","name":"n"})")->status(), 201u);
+  send(R"({ "name":"n", "command":"x" })");
+  send(R"({"command":"y","name":"n"})");
+  CAF_REQUIRE_EQUAL(bridge.node.keys.size(), 3u);
+  CAF_CHECK_EQUAL(bridge.node.keys[0].key, "deploy-1");
+  CAF_CHECK_EQUAL(bridge.node.keys[0].digest, bridge.node.keys[1].digest);
+  CAF_CHECK_NOT_EQUAL(bridge.node.keys[0].digest, bridge.node.keys[2].digest);
+  const auto answer = bridge.node.keys[0].answer({{some_job(9, job_state::queued)}, {}, {}});
+  CAF_CHECK_EQUAL(answer.status, 201);
+  CAF_CHECK_EQUAL(answer.location, "/v1/jobs/9");
+  const auto shown = nlohmann::json::parse(answer.body);
+  CAF_CHECK_EQUAL(shown["id"], 9);
+}
+
+CAF_TEST(a repeated submission gets the stored answer) {
+  bridge_harness bridge;
+  accepted_jobs repeated;
+  repeated.answer = stored_answer{201, "/v1/jobs/5", R"({"id":5})"};
+  repeated.repeated = true;
+  bridge.node.enqueue_answer = repeated;
+  const auto result = bridge.ask(
+    "POST", "/v1/jobs", {R"({"command":"x"})", {{"Content-Type", "application/json"}, {"Idempotency-Key", "k"}}});
+  CAF_CHECK_EQUAL(result->status(), 201u);
+  CAF_CHECK_EQUAL(result->header("Location"), "/v1/jobs/5");
+  CAF_CHECK_EQUAL(result->header("Idempotency-Replayed"), "true");
+  CAF_CHECK_EQUAL(result->json()["id"], 5);
+}
+
+CAF_TEST(a key that is none is refused) {
+  bridge_harness bridge;
+  for (const auto& key : {std::string{}, std::string{"a b"}, std::string(256, 'k'), std::string{"\xc3\xbc"}}) {
+    const auto result = bridge.ask(
+      "POST", "/v1/jobs", {R"({"command":"x"})", {{"Content-Type", "application/json"}, {"Idempotency-Key", key}}});
+    CAF_CHECK_EQUAL(result->code(), "invalid_input");
+  }
+  CAF_CHECK(bridge.node.enqueued.empty());
+}
+
+CAF_TEST(a job that stood before is answered 200 with its place) {
+  bridge_harness bridge;
+  bridge.node.enqueue_answer = accepted_jobs{{some_job(7, job_state::running, 1)}, {job_id{7}}, {}};
+  const auto result = bridge.post("/v1/jobs", R"({"command":"x","unique_key":"k","on_conflict":"return"})");
+  CAF_CHECK_EQUAL(result->status(), 200u);
+  CAF_CHECK_EQUAL(result->header("Location"), "/v1/jobs/7");
+  CAF_CHECK_EQUAL(result->json()["state"], "running");
+}
+
 CAF_TEST(broken JSON is refused with its position) {
   bridge_harness bridge;
   const auto result = bridge.post("/v1/jobs", "{\"name\":\n  oops}");

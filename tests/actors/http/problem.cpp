@@ -13,15 +13,28 @@ using namespace kcx::http;
 
 CAF_TEST(every error code has its row) {
   const std::map<ec, unsigned> expected_status{
-    {ec::invalid_input, 422},   {ec::not_found, 404},        {ec::gone, 410},
-    {ec::conflict, 409},        {ec::not_ready, 409},        {ec::stale_attempt, 409},
-    {ec::outcome_unknown, 503}, {ec::storage_full, 507},     {ec::storage_busy, 503},
-    {ec::storage_failed, 503},  {ec::storage_unusable, 500}, {ec::draining, 503},
-    {ec::unauthorized, 401},    {ec::forbidden, 403},        {ec::timeout, 503},
-    {ec::system_failed, 500},   {ec::invalid_setting, 500},  {ec::data_in_use, 503},
+    {ec::invalid_input, 422},
+    {ec::not_found, 404},
+    {ec::gone, 410},
+    {ec::conflict, 409},
+    {ec::not_ready, 409},
+    {ec::stale_attempt, 409},
+    {ec::outcome_unknown, 503},
+    {ec::storage_full, 507},
+    {ec::storage_busy, 503},
+    {ec::storage_failed, 503},
+    {ec::storage_unusable, 500},
+    {ec::draining, 503},
+    {ec::unauthorized, 401},
+    {ec::forbidden, 403},
+    {ec::timeout, 503},
+    {ec::system_failed, 500},
+    {ec::invalid_setting, 500},
+    {ec::data_in_use, 503},
     {ec::internal, 500},
+    {ec::idempotency_conflict, 422},
   };
-  for (unsigned number = 1; number <= static_cast<unsigned>(ec::internal); ++number) {
+  for (unsigned number = 1; number <= static_cast<unsigned>(ec::idempotency_conflict); ++number) {
     auto code = static_cast<ec>(number);
     CAF_MESSAGE(std::string{to_string(code)});
     CAF_REQUIRE(expected_status.count(code) == 1);

@@ -1,0 +1,124 @@
+"""Groups: jobs that run one after another, or at most N at once."""
+import re
+
+from kcx_node import processes_matching, unique_sleep, wait_until
+
+
+def spans(path):
+    """The largest number of jobs at once, and their order of start, from lines "+name" and "-name"."""
+    now = most = 0
+    order = []
+    for line in path.read_text().split():
+        now += 1 if line[0] == "+" else -1
+        most = max(most, now)
+        if line[0] == "+":
+            order.append(line[1:])
+    return most, order
+
+
+def traced(path, name, seconds=0.05):
+    return f"echo +{name} >> {path}; sleep {seconds}; echo -{name} >> {path}"
+
+
+def test_jobs_of_a_group_run_one_by_one_in_order(start_node, tmp_path):
+    node = start_node(slots=4)
+    trace = tmp_path / "trace"
+    jobs = node.submit_many([{"command": traced(trace, i), "group": "deploy", "priority": i} for i in range(12)])
+    assert {node.wait(job["id"])["state"] for job in jobs} == {"succeeded"}
+    assert spans(trace) == (1, [str(i) for i in range(12)])
+
+
+def test_a_limit_lets_as_many_run_at_once(start_node, tmp_path):
+    node = start_node(slots=4)
+    trace = tmp_path / "trace"
+    jobs = node.submit_many([{"command": traced(trace, i, 0.5), "group": "g", "group_limit": 3} for i in range(9)])
+    assert {node.wait(job["id"])["state"] for job in jobs} == {"succeeded"}
+    assert spans(trace)[0] == 3
+
+
+def test_a_full_group_delays_nobody_else_and_nothing_spins(start_node, fifo):
+    node = start_node(slots=2)
+    blocker = node.submit(f"read x < {fifo.path}", group="g")
+    node.wait_for_state(blocker["id"], "running")
+    waiting = node.submit_many([{"command": "true", "group": "g"}] * 200)
+    others = node.submit_many([{"command": "true"}] * 10 + [{"command": "true", "group": "h"}] * 5)
+    assert {node.wait(job["id"])["state"] for job in others} == {"succeeded"}
+    (dispatcher,) = node.actors("dispatcher")
+    assert dispatcher["status"]["lost_races"] < 30
+    handled = dispatcher["handled"]
+    assert node.run("true")["state"] == "succeeded"
+    assert node.actors("dispatcher")[0]["handled"] - handled < 50
+    assert {job["state"] for job in node.jobs(group="g", state="queued")} == {"queued"}
+    fifo.release()
+    assert {node.wait(job["id"])["state"] for job in waiting} == {"succeeded"}
+
+
+def test_a_head_that_ends_without_running_does_not_hold_up_its_group(node, fifo):
+    blocker = node.submit(f"read x < {fifo.path}", group="g")
+    node.wait_for_state(blocker["id"], "running")
+    head = node.submit("true", group="g")
+    impatient = node.submit("true", group="g", wait_limit_s=0.1)
+    last = node.submit("true", group="g")
+    assert node.cancel(head["id"]).status == 200
+    assert node.wait(impatient["id"])["state"] == "timed_out"
+    fifo.release()
+    assert node.wait(last["id"])["state"] == "succeeded"
+
+
+def test_a_crash_leaks_no_place_of_a_group(make_node):
+    node = make_node().start()
+    first = node.submit("echo up; sleep 100", group="g")
+    second = node.submit("true", group="g")
+    wait_until(lambda: "up" in node.log(first["id"]), what="the first has started for certain")
+    node.kill9()
+    node.start()
+    assert node.wait(first["id"])["state"] == "interrupted"
+    assert node.wait(second["id"])["state"] == "succeeded"
+
+
+def test_a_new_dispatcher_goes_on_with_the_groups(start_node, fifo):
+    node = start_node(fault_injection=True)
+    first = node.submit(f"read x < {fifo.path}", group="g")
+    node.wait_for_state(first["id"], "running")
+    waiting = node.submit_many([{"command": "true", "group": "g"}] * 3)
+    node.inject_fault("dispatcher")
+    wait_until(lambda: node.actors("dispatcher") and node.actors("dispatcher")[0]["restarts"] == 1,
+               what="a new dispatcher")
+    assert node.run("true")["state"] == "succeeded"
+    assert {node.job(job["id"])["state"] for job in waiting} == {"queued"}
+    fifo.release()
+    assert {node.wait(job["id"])["state"] for job in waiting} == {"succeeded"}
+
+
+def test_a_newer_job_supersedes_the_waiting_ones(node, fifo):
+    running = node.submit(f"read x < {fifo.path}", group="g")
+    node.wait_for_state(running["id"], "running")
+    older = node.submit_many([{"command": "true", "group": "g"}] * 3)
+    newest = node.submit("true", group="g", supersede="queued")
+    for job in older:
+        end = node.wait(job["id"])
+        assert (end["state"], end["reason"]) == ("cancelled", "cancelled_by")
+        assert re.search(rf"superseded by job {newest['id']}\b", end["message"])
+    assert node.job(running["id"])["state"] == "running"
+    fifo.release()
+    assert node.wait(newest["id"])["state"] == "succeeded"
+    assert node.job(running["id"])["state"] == "succeeded"
+
+
+def test_a_newer_job_supersedes_a_running_one_and_starts_when_it_is_gone(node):
+    sleep = unique_sleep()
+    older = node.submit(sleep, group="g")
+    wait_until(lambda: processes_matching(sleep), what="the older one runs")
+    newest = node.submit("true", group="g", supersede="running")
+    assert node.wait(newest["id"])["state"] == "succeeded"
+    assert node.job(older["id"])["state"] == "cancelled"
+    assert not processes_matching(sleep)
+
+
+def test_kcx_submits_and_lists_jobs_of_a_group(node):
+    job = node.cli("submit", "--group", "g", "--group-limit", 2, "--supersede", "queued", "--", "true").stdout.strip()
+    assert node.wait(int(job))["group"] == "g"
+    node.run("true")
+    listed = node.cli("--json", "list", "--group", "g")
+    assert f'"id": {job},' in listed.stdout or f'"id":{job},' in listed.stdout
+    assert len(node.jobs(group="g")) == 1
