@@ -37,7 +37,7 @@ struct fixture : actor_fixture {
 
   auto enqueue(std::size_t count = 1) { return ask(db, enqueue_atom_v, some_jobs(count)); }
 
-  ~fixture() {
+  ~fixture() override {
     anon_send_exit(db, caf::exit_reason::user_shutdown);
     run();
   }

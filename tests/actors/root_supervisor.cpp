@@ -103,7 +103,7 @@ struct fixture : actor_fixture {
     return events;
   }
 
-  ~fixture() {
+  ~fixture() override {
     anon_send_exit(root, caf::exit_reason::kill);
     run();
   }
