@@ -160,6 +160,8 @@ using worker_supervisor_actor = caf::typed_actor<
 
 /// The SCHEDULER: everything that happens at a time.
 using scheduler_actor = caf::typed_actor<
+  // From now on final jobs are kept so.
+  caf::reacts_to<update_atom, retention_policy>,
   // To itself.
   caf::reacts_to<tick_atom>, caf::reacts_to<checkpoint_atom>, caf::reacts_to<remove_atom>,
   caf::reacts_to<rewire_atom, database_actor>>::extend_with<change_listener_actor>::extend_with<status_actor>;
@@ -191,6 +193,8 @@ using root_supervisor_actor = caf::typed_actor<
   caf::replies_to<stop_atom, stop_mode>::with<outcome>,
   // Makes the n-th actor (from 1) of this name throw. Fails with not_found; forbidden unless fault injection is on.
   caf::replies_to<fault_atom, std::string, std::uint32_t>::with<outcome>,
+  // Settings that changed while the node runs, for the worker supervisor and the scheduler.
+  caf::reacts_to<slots_atom, std::uint32_t>, caf::reacts_to<update_atom, retention_policy>,
   // To itself: try again to start the n-th child.
   caf::reacts_to<start_atom, std::uint32_t>>::extend_with<status_actor>;
 

@@ -7,6 +7,8 @@
 #include "actors/node_children.hpp"
 #include "actors/runner/job_environment.hpp"
 #include "actors/runner/spawn.hpp"
+#include "config/live_settings.hpp"
+#include "config/logging.hpp"
 #include "storage/sqlite/reader.hpp"
 
 #include <caf/actor_system.hpp>
@@ -14,6 +16,7 @@
 #include <caf/send.hpp>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <future>
 #include <mutex>
 #include <unistd.h>
@@ -22,6 +25,13 @@
 namespace kcx {
 
 namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
 
 /// How many held attempts of a dead node are ended per transaction.
 constexpr std::size_t recovery_round = 1'000;
@@ -131,17 +141,20 @@ class node::impl {
 public:
   impl(settings options, data_directory data, std::unique_ptr<job_store> store, std::function<void()> on_end,
        std::function<void()> on_drain)
-    : options_{std::move(options)}, data_{std::move(data)}, context_{options_,
-                                                                     data_,
-                                                                     store->node_id(),
-                                                                     processes_,
-                                                                     files_,
-                                                                     std::move(store),
-                                                                     {},
-                                                                     {},
-                                                                     wall_clock_now(),
-                                                                     std::make_shared<http::gate<http_bridge_actor>>(),
-                                                                     std::make_shared<http::gate<inspector_actor>>()},
+    : options_{std::move(options)}, live_{options_}, data_{std::move(data)},
+      context_{options_,
+               live_,
+               data_,
+               store->node_id(),
+               processes_,
+               files_,
+               std::move(store),
+               {},
+               {},
+               wall_clock_now(),
+               static_cast<std::uint32_t>(options_.slots),
+               std::make_shared<http::gate<http_bridge_actor>>(),
+               std::make_shared<http::gate<inspector_actor>>()},
       on_end_{std::move(on_end)}, on_drain_{std::move(on_drain)}, config_{options_}, system_{config_} {}
 
   ~impl() {
@@ -195,6 +208,22 @@ public:
 
   void stop(bool drain) { caf::anon_send(root_, stop_atom_v, drain ? stop_mode::drain : stop_mode::now); }
 
+  void reload(const settings& fresh) {
+    const auto report = live_.reload(fresh);
+    for (const auto& name : report.kept)
+      spdlog::warn("SIGHUP: {} differs, but changes only when the node is started again", name);
+    spdlog::info("SIGHUP: {}",
+                 report.changed.empty() ? std::string{"no setting changed"} : "changed " + joined(report.changed));
+    const auto now = live_.now();
+    set_log_level(now->log);
+    const auto changed = [&](std::string_view name) { return std::ranges::count(report.changed, name) > 0; };
+    if (changed("slots"))
+      caf::anon_send(root_, slots_atom_v, static_cast<std::uint32_t>(now->slots));
+    if (changed("keep") || changed("keep-count"))
+      caf::anon_send(root_, update_atom_v, retention_of(*now));
+    reload_files();
+  }
+
   std::string failure() const {
     const std::lock_guard lock{mutex_};
     return failure_;
@@ -203,6 +232,9 @@ public:
   const node_context& context() const noexcept { return context_; }
 
 private:
+  /// What is read from files that settings name, and read again on SIGHUP although no setting changed.
+  void reload_files() {}
+
   void close_listeners() {
     data_.retract();
     api_->stop(listener_grace);
@@ -225,6 +257,7 @@ private:
   }
 
   settings options_;
+  live_settings live_;
   data_directory data_;
   process_io processes_;
   http::file_threads files_;
@@ -271,6 +304,10 @@ node::~node() = default;
 
 void node::stop(bool drain) {
   impl_->stop(drain);
+}
+
+void node::reload(const settings& fresh) {
+  impl_->reload(fresh);
 }
 
 std::string node::failure() const {

@@ -32,6 +32,10 @@ public:
   /// Begins to stop; may be called again to turn a drain into a stop now. Returns at once. Any thread.
   void stop(bool drain);
 
+  /// Takes over what `fresh` changes and a running node can change, and logs what that is. Settings that need a restart
+  /// stay as they are. Any thread.
+  void reload(const settings& fresh);
+
   /// After `on_end`: why the node ended by itself, or nothing if it was told to stop.
   [[nodiscard]] std::string failure() const;
 

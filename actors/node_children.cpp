@@ -47,7 +47,8 @@ expected<database_actor> make_database(node_context& context, caf::local_actor& 
   }
   database_options options;
   options.log_of = find_log(context.data.path());
-  options.admit = [guard = std::make_shared<disk_guard>(context.data.path(), context.options.min_free)] {
+  options.admit = [&live = context.live, guard = std::make_shared<disk_guard>(context.data.path(), 0)] {
+    guard->require(live.now()->min_free);
     return guard->check();
   };
   // Detached: it blocks on the disk.
@@ -64,17 +65,24 @@ expected<reader_actor> make_reader(const node_context& context, caf::local_actor
 
 // -- workers ----------------------------------------------------------------------------------------------------------
 
+run_settings make_run_settings(const node_context& context) {
+  const auto now = context.live.now();
+  run_settings run;
+  run.data_dir = context.data.path();
+  run.node_id = context.node_id;
+  run.stop_grace = now->stop_grace;
+  run.job_user = now->job_user;
+  run.log_limit = now->log_limit;
+  // The other half is for the database: it must still be able to store how jobs ended.
+  run.disk_reserve = now->min_free / 2;
+  return run;
+}
+
 worker_actor make_worker(const node_context& context, caf::local_actor& parent, worker_place place) {
   worker_options options;
   options.name = std::move(place.name);
   options.labels = context.options.labels;
-  options.run.data_dir = context.data.path();
-  options.run.node_id = context.node_id;
-  options.run.stop_grace = context.options.stop_grace;
-  options.run.job_user = context.options.job_user;
-  options.run.log_limit = context.options.log_limit;
-  // The other half is for the database: it must still be able to store how jobs ended.
-  options.run.disk_reserve = context.options.min_free / 2;
+  options.run = [&context] { return make_run_settings(context); };
   options.runner_pid = place.runner_pid;
   return parent.spawn<worker>(std::move(options), std::move(place.runner), std::move(place.dispatcher),
                               std::move(place.log_hub), place.supervisor);
@@ -88,7 +96,8 @@ worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local
   runner.orphan_grace = context.options.stop_grace;
 
   worker_supervisor_options options;
-  options.slots = static_cast<std::uint32_t>(context.options.slots);
+  options.slots = context.slots;
+  options.resized = [&context](std::uint32_t slots) { context.slots = slots; };
   options.runners = make_runner_host(context.processes, std::move(runner));
   options.remove_workspace = [&context](std::string workspace) {
     context.files.post([workspace = std::move(workspace)] {
@@ -104,24 +113,9 @@ worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local
 
 // -- the outside ------------------------------------------------------------------------------------------------------
 
-retention_policy retention_of(const settings& options) {
-  retention_policy policy;
-  for (const auto& [name, age] : options.keep)
-    policy[parse_job_state(name).value()].age = age;
-  for (const auto& [name, count] : options.keep_count)
-    policy[parse_job_state(name).value()].count = count;
-  return policy;
-}
-
 scheduler_actor make_scheduler(const node_context& context, caf::local_actor& parent, const node_actors& others) {
   scheduler_options options;
-  options.retention = retention_of(context.options);
-  for (const auto& [state, rule] : options.retention) {
-    // Short times are for tests and small disks: then a look every minute would be too rare.
-    if (rule.age)
-      options.retention_interval =
-        std::clamp(*rule.age / 2, std::chrono::milliseconds{500}, options.retention_interval);
-  }
+  options.retention = retention_of(*context.live.now());
   options.remove_files = [&context](std::vector<removed_job> jobs) { remove_files(context, std::move(jobs)); };
   return parent.spawn<scheduler>(others.database, std::move(options));
 }
@@ -131,7 +125,7 @@ nlohmann::json describe(const node_context& context) {
           {"pid", ::getpid()},
           {"started_at", to_rfc3339(context.started_at)},
           {"data_dir", context.data.path().string()},
-          {"slots", context.options.slots},
+          {"slots", context.slots.load()},
           {"http", context.http_url},
           {"inspect", context.inspect_url}};
 }
@@ -141,6 +135,7 @@ http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, c
   settings.token_digest = http::token_digest(context.data.admin_token());
   settings.data_dir = context.data.path();
   settings.node = describe(context);
+  settings.slots = [&context] { return context.slots.load(); };
   settings.fault_injection = context.options.fault_injection;
   settings.files = context.files.executor();
   settings.remove_files = [&context](removed_job job) { remove_files(context, {job}); };
@@ -150,6 +145,15 @@ http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, c
 }
 
 } // namespace
+
+retention_policy retention_of(const settings& options) {
+  retention_policy policy;
+  for (const auto& [name, age] : options.keep)
+    policy[parse_job_state(name).value()].age = age;
+  for (const auto& [name, count] : options.keep_count)
+    policy[parse_job_state(name).value()].count = count;
+  return policy;
+}
 
 expected<std::unique_ptr<job_store>> open_store(const settings& options, const data_directory& data) {
   sqlite_options sqlite;

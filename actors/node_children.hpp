@@ -6,9 +6,11 @@
 #include "actors/root_supervisor.hpp"
 #include "actors/runner/process_io.hpp"
 #include "config/data_directory.hpp"
-#include "config/settings.hpp"
+#include "config/live_settings.hpp"
 #include "storage/job_store.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -16,7 +18,10 @@ namespace kcx {
 
 /// What outlives the actors and what they are made from. Must itself outlive the actor system.
 struct node_context {
+  /// As the node was started with them: for what only a restart changes.
   const settings& options;
+  /// As they are now.
+  live_settings& live;
   const data_directory& data;
   std::string node_id;
   process_io& processes;
@@ -26,6 +31,8 @@ struct node_context {
   std::string http_url;
   std::string inspect_url;
   timestamp started_at;
+  /// Jobs that run at the same time, whoever set it last: the settings or PATCH /v1/node.
+  std::atomic<std::uint32_t> slots;
   /// Where the servers' requests go; opened anew with each restart of their actors.
   std::shared_ptr<http::gate<http_bridge_actor>> bridge_gate;
   std::shared_ptr<http::gate<inspector_actor>> inspector_gate;
@@ -36,6 +43,9 @@ struct node_context {
 
 /// Tells how far the log of an attempt has come whose holder cannot say any more.
 [[nodiscard]] log_lookup find_log(const std::filesystem::path& data_dir);
+
+/// How long final jobs are kept, as the settings have it.
+[[nodiscard]] retention_policy retention_of(const settings& options);
 
 /// The factories for the root supervisor.
 [[nodiscard]] child_factories make_factories(node_context& context);

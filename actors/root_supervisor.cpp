@@ -32,6 +32,8 @@ root_supervisor::behavior_type root_supervisor::make_behavior() {
   return {
     [this](stop_atom, stop_mode mode) { return stop(mode); },
     [this](fault_atom, const std::string& name, std::uint32_t index) { return inject_fault(name, index); },
+    [this](slots_atom, std::uint32_t slots) { anon_send(actors_.worker_supervisor, slots_atom_v, slots); },
+    [this](update_atom, const retention_policy& keep) { anon_send(actors_.scheduler, update_atom_v, keep); },
     [this](start_atom, std::uint32_t which) { start_again(which); },
     [this](status_atom) { return status(); },
     [this](fault_atom, const std::string& text) { fault(text); },

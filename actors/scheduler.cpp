@@ -10,6 +10,8 @@ namespace {
 /// Between two rounds when more is due than one round promotes.
 constexpr std::chrono::milliseconds shortest_sleep{10};
 
+constexpr std::chrono::milliseconds shortest_retention_interval{500};
+
 } // namespace
 
 scheduler::scheduler(caf::actor_config& cfg, database_actor database, scheduler_options options)
@@ -18,9 +20,9 @@ scheduler::scheduler(caf::actor_config& cfg, database_actor database, scheduler_
 scheduler::behavior_type scheduler::make_behavior() {
   promote();
   delayed_send(this, options_.checkpoint_interval, checkpoint_atom_v);
-  if (!options_.retention.empty())
-    delayed_send(this, options_.retention_pause, remove_atom_v);
+  delayed_send(this, options_.retention_pause, remove_atom_v);
   return {
+    [this](update_atom, const retention_policy& policy) { retain(policy); },
     [this](tick_atom) { tick(); },
     [this](checkpoint_atom) { checkpoint(); },
     [this](remove_atom) { remove_expired(); },
@@ -101,7 +103,26 @@ void scheduler::checkpoint() {
       });
 }
 
+void scheduler::retain(const retention_policy& policy) {
+  // The look that is on its way uses it.
+  options_.retention = policy;
+}
+
+std::chrono::milliseconds scheduler::retention_interval() const {
+  auto interval = options_.retention_interval;
+  for (const auto& [state, rule] : options_.retention) {
+    // Short times are for tests and small disks: then a look every minute would be too rare.
+    if (rule.age)
+      interval = std::clamp(*rule.age / 2, std::min(shortest_retention_interval, interval), interval);
+  }
+  return interval;
+}
+
 void scheduler::remove_expired() {
+  if (options_.retention.empty()) {
+    delayed_send(this, retention_interval(), remove_atom_v);
+    return;
+  }
   request(database_, options_.request_timeout, remove_atom_v, options_.retention)
     .then([this](const expected<std::vector<removed_job>>& answer) { removed(answer); },
           [this](const caf::error& why) {
@@ -117,7 +138,7 @@ void scheduler::removed(const expected<std::vector<removed_job>>& answer) {
     removed_ += answer->size();
     options_.remove_files(*answer);
   }
-  delayed_send(this, some ? options_.retention_pause : options_.retention_interval, remove_atom_v);
+  delayed_send(this, some ? options_.retention_pause : retention_interval(), remove_atom_v);
 }
 
 actor_status scheduler::status() const {

@@ -47,6 +47,8 @@ private:
   void wake_in(std::chrono::milliseconds span);
   void tick();
   void checkpoint();
+  void retain(const retention_policy& policy);
+  [[nodiscard]] std::chrono::milliseconds retention_interval() const;
   void remove_expired();
   void removed(const expected<std::vector<removed_job>>& answer);
   actor_status status() const;

@@ -125,7 +125,7 @@ void worker::take(job_grant grant) {
   }
   state_ = state::running;
   // Any other failure means that the runner ends, and this worker with it.
-  if (auto sent = runner_(plan_run(*grant_, options_.run)); !sent && sent.error().code == ec::invalid_input)
+  if (auto sent = runner_(plan_run(*grant_, options_.run())); !sent && sent.error().code == ec::invalid_input)
     finish_unstarted(attempt_outcome::spawn_failed, sent.error().message);
 }
 
@@ -229,7 +229,7 @@ void worker::finished(const finished_event& event) {
 void worker::cancel(attempt_key key) {
   if (holds(key)) {
     if (state_ == state::running)
-      tell(plan_cancel(*grant_, cancel_cause::cancelled, options_.run));
+      tell(plan_cancel(*grant_, cancel_cause::cancelled, options_.run()));
     return;
   }
   early_cancels_.push_back(key);
@@ -280,7 +280,7 @@ void worker::stop(stop_mode mode) {
   if (state_ == state::idle || state_ == state::starting)
     quit(); // A grant on its way here is given back by the dispatcher, which sees this worker go.
   else if (state_ == state::running && mode == stop_mode::now && !again)
-    tell(plan_cancel(*grant_, cancel_cause::node_stop, options_.run));
+    tell(plan_cancel(*grant_, cancel_cause::node_stop, options_.run()));
 }
 
 void worker::rewire(const dispatcher_actor& dispatcher) {

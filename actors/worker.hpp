@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,7 +28,8 @@ struct worker_options {
   /// Stable over restarts: "node/1".
   std::string name;
   std::vector<std::string> labels;
-  run_settings run;
+  /// Asked for each job: some of it changes while the node runs.
+  std::function<run_settings()> run = [] { return run_settings{}; };
   /// How long a question for work may stay open before it is asked again.
   std::chrono::milliseconds claim_timeout{60'000};
   /// How long the database may take to store something before it is asked again.

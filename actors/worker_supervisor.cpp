@@ -195,6 +195,7 @@ outcome worker_supervisor::resize(std::uint32_t slots) {
   if (stopping_)
     return error{ec::draining, "the node is stopping", {}};
   wanted_ = slots;
+  options_.resized(slots);
   for (auto& where : slots_) {
     if (leaves(where) && where.now != phase::closed)
       stop_slot(where);

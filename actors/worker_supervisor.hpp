@@ -40,6 +40,8 @@ struct worker_supervisor_options {
   /// Workers are called `<name>/<slot>`, from 1; the same over restarts.
   std::string name = "node";
   std::uint32_t slots = 1;
+  /// Told of each change of their number. Must not block.
+  std::function<void(std::uint32_t slots)> resized = [](std::uint32_t) {};
   std::shared_ptr<runner_host> runners;
   /// Spawns a worker as a child of `parent`.
   std::function<worker_actor(caf::local_actor& parent, worker_place place)> make_worker;

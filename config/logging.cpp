@@ -63,4 +63,8 @@ void set_up_logging(log_level level) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+void set_log_level(log_level level) {
+  spdlog::default_logger()->set_level(to_spdlog(level));
+}
+
 } // namespace kcx

@@ -10,4 +10,7 @@ namespace kcx {
 /// an entry. Call once, before other threads start. spdlog's logger may be used from any thread.
 void set_up_logging(log_level level);
 
+/// From now on entries of this level and above are written. Any thread.
+void set_log_level(log_level level);
+
 } // namespace kcx

@@ -20,6 +20,9 @@ public:
              std::chrono::milliseconds every = std::chrono::milliseconds{100})
     : directory_{std::move(directory)}, min_free_{min_free}, every_{every} {}
 
+  /// From now on so many bytes must be free.
+  void require(std::int64_t min_free) noexcept { min_free_ = min_free; }
+
   /// Fails with ec::storage_full and both figures while less than `min_free` bytes are free to this account. A file
   /// system that cannot be asked counts as roomy: writing to it will tell.
   [[nodiscard]] outcome check(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());

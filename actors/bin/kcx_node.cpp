@@ -15,6 +15,7 @@
 #include <malloc.h>
 #include <optional>
 #include <pthread.h>
+#include <span>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -50,8 +51,20 @@ int await_signal(const sigset_t& set, std::optional<steady_clock::time_point> de
   }
 }
 
-/// The first SIGTERM or SIGINT drains with a deadline, the second ends the drain. Returns when the node has ended.
-void serve(kcx::node& node, const sigset_t& set, milliseconds drain_timeout) {
+/// Reads command line and file once more. Settings with a mistake in them change nothing.
+void reload(kcx::node& node, std::span<const char* const> arguments, milliseconds& drain_timeout) {
+  const auto fresh = kcx::parse_settings(static_cast<int>(arguments.size()), arguments.data());
+  if (!fresh) {
+    spdlog::error("SIGHUP: nothing changed: {}", fresh.error().message);
+    return;
+  }
+  drain_timeout = fresh->drain_timeout;
+  node.reload(*fresh);
+}
+
+/// The first SIGTERM or SIGINT drains with a deadline, the second ends the drain; SIGHUP reads the settings again.
+/// Returns when the node has ended.
+void serve(kcx::node& node, const sigset_t& set, std::span<const char* const> arguments, milliseconds drain_timeout) {
   std::optional<steady_clock::time_point> deadline;
   bool draining = false;
   for (;;) {
@@ -59,7 +72,7 @@ void serve(kcx::node& node, const sigset_t& set, milliseconds drain_timeout) {
     if (signal == SIGUSR1)
       return;
     if (signal == SIGHUP) {
-      spdlog::info("SIGHUP: no setting can change while the node runs; ignored");
+      reload(node, arguments, drain_timeout);
     } else if (!draining && signal != 0) {
       draining = true;
       deadline = steady_clock::now() + drain_timeout;
@@ -119,7 +132,7 @@ int main(int argc, char** argv) {
   std::printf("kcx-node " KCX_VERSION " is ready\n  API        %s\n  inspection %s\n", (*node)->http_url().c_str(),
               (*node)->inspect_url().c_str());
   std::fflush(stdout);
-  serve(**node, set, drain_timeout);
+  serve(**node, set, {argv, static_cast<std::size_t>(argc)}, drain_timeout);
   if (const auto failure = (*node)->failure(); !failure.empty()) {
     std::fprintf(stderr, "kcx-node: ended: %s\n", failure.c_str());
     return 70;

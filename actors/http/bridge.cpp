@@ -198,6 +198,7 @@ nlohmann::json http_bridge::shown(const job_record& job) const {
 
 nlohmann::json http_bridge::node_document() const {
   auto document = settings_.node;
+  document["slots"] = settings_.slots();
   document["state"] = draining_ ? "draining" : "running";
   return document;
 }

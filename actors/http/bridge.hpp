@@ -33,8 +33,10 @@ struct bridge_settings {
   std::string token_digest;
   /// Logs lie below it (log_path()).
   std::filesystem::path data_dir;
-  /// GET /v1/node without `state`: version, pid, started_at, data_dir, slots, http, inspect.
+  /// GET /v1/node without `state` and `slots`: version, pid, started_at, data_dir, http, inspect.
   nlohmann::json node = nlohmann::json::object();
+  /// How many slots there are now.
+  std::function<std::uint32_t()> slots = [] { return 1U; };
   /// Whether POST /v1/node/faults works.
   bool fault_injection = false;
   /// Where log files are read. Must outlive the actor and every response.

@@ -70,10 +70,9 @@ void http_bridge::patch_node(const call& ask) {
   const auto slots = document["slots"].get<std::uint32_t>();
   write<kcx::done>(
     peers_.workers,
-    [this, ask, slots](outcome result) {
+    [this, ask](outcome result) {
       if (!result)
         return ask.answer(result.error());
-      settings_.node["slots"] = slots;
       ask.answer_json(200, node_document());
     },
     slots_atom_v, slots);

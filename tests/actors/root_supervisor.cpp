@@ -32,6 +32,10 @@ caf::behavior fake_child(caf::event_based_actor* self, std::string name, journal
       events->push_back("workers stopped");
       return outcome{kcx::done{}};
     },
+    [=](slots_atom, std::uint32_t slots) { events->push_back(name + " " + std::to_string(slots) + " slots"); },
+    [=](update_atom, const retention_policy& keep) {
+      events->push_back(name + " keeps " + std::to_string(keep.size()) + " states");
+    },
     [=](drain_atom) { events->push_back("drain " + name); },
     [=](rewire_atom, const database_actor&) { rewired("database"); },
     [=](rewire_atom, const std::vector<reader_actor>&) { rewired("reader"); },
@@ -173,6 +177,15 @@ CAF_TEST(a stop drains and then ends the children in reverse order) {
                                    "stop inspector", "stop http_bridge", "stop scheduler", "stop worker_supervisor",
                                    "stop dispatcher", "stop log_hub", "stop reader", "stop reader", "stop database"}));
   CAF_CHECK(!ended);
+}
+
+CAF_TEST(settings that change reach those whom they concern) {
+  run();
+  events.clear();
+  anon_send(root, slots_atom_v, std::uint32_t{7});
+  anon_send(root, update_atom_v, retention_policy{{job_state::failed, {}}});
+  run();
+  CAF_CHECK_EQUAL(events, journal({"worker_supervisor 7 slots", "scheduler keeps 1 states"}));
 }
 
 CAF_TEST(a fault in an actor that does not exist is not found) {

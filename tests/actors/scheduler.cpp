@@ -196,4 +196,24 @@ CAF_TEST(what need not be kept is removed in rounds with pauses) {
   caf::anon_send_exit(keeper, caf::exit_reason::kill);
 }
 
+CAF_TEST(a new retention holds from the next look on and short times are looked at more often) {
+  scheduler_options options;
+  options.clock = [this] { return wall; };
+  const scheduler_actor keeper = sys.spawn<scheduler>(database_handle, options);
+  settle();
+  pass(60s);
+  CAF_CHECK(database->removals.empty()); // everything is kept
+  caf::anon_send(keeper, update_atom_v, retention_policy{{job_state::failed, {2s, std::nullopt}}});
+  settle();
+  pass(60s);
+  CAF_REQUIRE_EQUAL(database->removals.size(), 1u);
+  auto look = next(database->removals);
+  CAF_CHECK(look.asked.at(job_state::failed).age == 2s);
+  look.answer(std::vector<removed_job>{});
+  settle();
+  pass(1s);
+  CAF_CHECK_EQUAL(database->removals.size(), 1u);
+  caf::anon_send_exit(keeper, caf::exit_reason::kill);
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

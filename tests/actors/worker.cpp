@@ -120,7 +120,11 @@ struct fixture : actor_fixture {
     worker_options options;
     options.name = "node/1";
     options.labels = {"linux"};
-    options.run.data_dir = "/data";
+    options.run = [] {
+      run_settings run;
+      run.data_dir = "/data";
+      return run;
+    };
     testee = sys.spawn<worker>(
       options,
       [this](const runner_command& command) {

@@ -193,6 +193,8 @@ root_supervisor_actor::behavior_type fake_root(root_supervisor_actor::pointer, f
       node->faults.emplace_back(name, index);
       return outcome{kcx::done{}};
     },
+    [](slots_atom, std::uint32_t) {},
+    [](update_atom, const retention_policy&) {},
     [](start_atom, std::uint32_t) {},
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},
@@ -345,7 +347,8 @@ bridge_harness::bridge_harness(const std::filesystem::path& data_dir, bool fault
   bridge_settings settings;
   settings.token_digest = http::token_digest(token);
   settings.data_dir = data_dir;
-  settings.node = {{"version", "1.2.3"}, {"slots", 2}};
+  settings.node = {{"version", "1.2.3"}};
+  settings.slots = [this] { return node.slots; };
   settings.fault_injection = fault_injection;
   settings.files = [](const std::function<void()>& work) { work(); };
   settings.clock = [] { return timestamp{std::chrono::seconds{2'000'000}}; };
