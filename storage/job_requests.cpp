@@ -109,8 +109,11 @@ expected<job_filter> parse_filter_document(const json& document) {
   reading in{limits, {}};
   job_filter filter;
   const auto read = [&](reading& from, const json_place& at, const json& value) {
-    const std::pair<std::string_view, std::optional<std::string>*> words[] = {
-      {"project", &filter.project}, {"queue", &filter.queue}, {"name", &filter.name}, {"label", &filter.label}};
+    const std::pair<std::string_view, std::optional<std::string>*> words[] = {{"project", &filter.project},
+                                                                              {"queue", &filter.queue},
+                                                                              {"name", &filter.name},
+                                                                              {"label", &filter.label},
+                                                                              {"group", &filter.group}};
     if (at.key == "state") {
       read_states(from, at, value, filter.states);
       return true;

@@ -1,10 +1,8 @@
 #include "actors/cli/command_line.hpp"
 
+#include "actors/cli/job_options.hpp"
+#include "actors/cli/option_kinds.hpp"
 #include "config/units.hpp"
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -14,135 +12,6 @@
 namespace kcx::cli {
 
 namespace {
-
-using std::chrono::milliseconds;
-
-// -- kinds of options: each gives the CLI11 option so that more can be said of it
-// ---------------------------------------
-
-[[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& allowed) {
-  throw CLI::ValidationError(option, "cannot be \"" + value + "\"; allowed is " + allowed);
-}
-
-template <class To, class Read>
-CLI::Option* add_value(CLI::App& to, const std::string& name, const char* type, const std::string& description,
-                       To& target, Read read, const char* allowed) {
-  auto assign = [&target, name, read, allowed](const std::string& text) {
-    auto value = read(text);
-    if (!value)
-      refuse(name, text, allowed);
-    target = *value;
-  };
-  return to.add_option_function<std::string>(name, assign, description)->type_name(type);
-}
-
-template <class Text>
-CLI::Option* add_text(CLI::App& to, const std::string& name, const char* type, Text& target,
-                      const std::string& description) {
-  return to
-    .add_option_function<std::string>(
-      name, [&target](const std::string& text) { target = text; }, description)
-    ->type_name(type);
-}
-
-CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, std::vector<std::string>& target,
-                       const std::string& description) {
-  // One word each time: a list would swallow the words behind it.
-  return to.add_option(name, target, description + "; may be repeated")
-    ->type_name(type)
-    ->expected(1)
-    ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-    ->allow_extra_args(false);
-}
-
-template <class Number>
-CLI::Option* add_number(CLI::App& to, const std::string& name, std::optional<Number>& target,
-                        const std::string& description, std::int64_t low = INT64_MIN, std::int64_t high = INT64_MAX,
-                        const char* allowed = "a whole number") {
-  auto read = [low, high](const std::string& text) -> std::optional<Number> {
-    auto value = parse_number(text, low, high);
-    return value ? std::optional{static_cast<Number>(*value)} : std::nullopt;
-  };
-  return add_value(to, name, "N", description, target, read, allowed);
-}
-
-template <class Duration>
-CLI::Option* add_duration(CLI::App& to, const std::string& name, Duration& target, const std::string& description) {
-  return add_value(
-    to, name, "DURATION", description, target, [](const std::string& text) { return parse_duration(text); },
-    "a duration such as 500ms, 30s or 2m");
-}
-
-// -- options of each command
-// ---------------------------------------------------------------------------------------------
-
-void add_job_options(CLI::App& to, job_flags& job) {
-  to.add_option_function<std::string>(
-      "-F,--file", [&job](const std::string& file) { job.file = file; },
-      "Read the job from a JSON file, \"-\" for standard input; other flags win over it")
-    ->type_name("FILE");
-  add_text(to, "--shell", "LINE", job.shell, "Run LINE by /bin/sh -c");
-  add_text(to, "-n,--name", "NAME", job.name, "Name of the job");
-  add_text(to, "-p,--project", "NAME", job.project, "Project it belongs to; projects share the workers fairly");
-  add_text(to, "-q,--queue", "NAME", job.queue, "Queue it waits in");
-  add_texts(to, "-l,--label", "LABEL", job.labels, "Run only on workers that have LABEL");
-  add_texts(to, "-e,--env", "KEY[=VALUE]", job.env, "Set a variable; without a value, to the one it has here");
-  add_texts(to, "--env-file", "FILE", job.env_files, "Set the variables of a file with lines KEY=VALUE");
-  add_text(to, "--metadata", "JSON", job.metadata, "A JSON object kept with the job");
-  add_text(to, "-C,--working-dir", "DIR", job.working_dir, "Directory to run in; a fresh workspace unless given");
-  add_text(to, "--keep-workspace", "WHEN", job.keep_workspace, "Keep the workspace: never, on_failure or always");
-  add_number(to, "--priority", job.priority, "From -100 to 100; higher runs earlier [0]");
-  add_number(to, "--weight", job.weight, "Slots it takes [1]");
-  add_duration(to, "-t,--time-limit", job.time_limit, "End it after this long");
-  add_duration(to, "--no-output-limit", job.no_output_limit, "End it when it printed nothing for this long");
-  add_duration(to, "--wait-limit", job.wait_limit, "Give it up when it did not start within this time");
-  add_duration(to, "--cancel-grace", job.cancel_grace, "Time between SIGTERM and SIGKILL when it is ended [10s]");
-  add_value(
-    to, "--log-limit", "SIZE", "Log kept of each attempt", job.log_limit_bytes,
-    [](const std::string& text) { return parse_size(text); }, "a size such as 64K or 32M");
-  add_text(to, "--run-at", "TIME", job.run_at, "Not before this time, as 2026-01-31T12:00:00Z");
-  add_number(to, "--max-attempts", job.max_attempts, "Try up to N times [1]");
-  add_texts(to, "--retry-on", "REASON", job.retry_on, "Try again only after this reason");
-  add_duration(to, "--backoff", job.backoff, "Time before the second attempt [5s]");
-  add_texts(to, "--need", "ID[:WHEN]", job.needs,
-            "Run after job ID ended; WHEN it must have: success, failure or always [success]");
-  add_text(to, "-g,--group", "NAME", job.group, "Jobs of one group run in order, one at a time");
-  add_number(to, "--group-limit", job.group_limit, "Jobs of the group at once [1]");
-  add_text(to, "--supersede", "WHICH", job.supersede,
-           "Cancel older jobs of the group: queued, or running ones too [none]");
-  add_text(to, "--idempotency-key", "KEY", job.idempotency_key,
-           "Sent again with the same KEY, it is not submitted twice");
-  add_text(to, "--unique-key", "KEY", job.unique_key, "At most one unfinished job has KEY");
-  add_text(to, "--on-conflict", "WHAT", job.on_conflict,
-           "When an unfinished job has the key: reject, return (that job) or replace (it) [reject]");
-  add_text(to, "--on-interrupt", "WHAT", job.on_interrupt, "When its worker or node dies: fail or requeue [fail]");
-  add_number(to, "--max-interrupts", job.max_interrupts, "Queue it again at most N times after interrupts [3]");
-}
-
-void add_filter(CLI::App& to, list_flags& list) {
-  add_texts(to, "-s,--state", "STATE", list.states, "Only jobs in this state");
-  add_text(to, "-p,--project", "NAME", list.project, "Only jobs of this project");
-  add_text(to, "-q,--queue", "NAME", list.queue, "Only jobs of this queue");
-  add_text(to, "-n,--name", "NAME", list.name, "Only jobs of this name");
-  add_text(to, "-l,--label", "LABEL", list.label, "Only jobs with this label");
-}
-
-/// CLI11 keeps a list option that may stand without a value; ids are read by hand so that "12x" is told as such.
-void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required = true) {
-  auto read = [&ids](const std::vector<std::string>& words) {
-    for (const auto& word : words) {
-      auto id = parse_number(word, 1, INT64_MAX);
-      if (!id)
-        refuse("ID", word, "the number of a job");
-      ids.push_back(*id);
-    }
-  };
-  auto* option = to.add_option_function<std::vector<std::string>>("ID", read, "Number of the job")
-                   ->type_name("")
-                   ->required(required);
-  if (!several)
-    option->expected(1);
-}
 
 void add_global_options(CLI::App& app, invocation& to) {
   app.set_version_flag("--version", "kcx " KCX_VERSION, "Print the version and exit");
@@ -176,13 +45,15 @@ constexpr auto run_footer =
   "Ctrl-C cancels the job; a second one leaves without waiting for its end.";
 
 void add_job_commands(CLI::App& app, invocation& to) {
-  auto& run = add_command(app, to, "run", verb::run, "Submit a job, follow its log and exit with its code");
+  auto& run = add_command(app, to, "run", verb::run, "Submit a job or a pipeline, follow it and exit with its code");
   add_job_options(run, to.job);
+  add_submission_options(run, to);
+  add_run_options(run, to.run);
   run.footer(run_footer);
-  auto& submit =
-    add_command(app, to, "submit", verb::submit, "Submit a job, or several from a file, and print their numbers");
+  auto& submit = add_command(app, to, "submit", verb::submit, "Submit a job or a pipeline and print the numbers");
   add_job_options(submit, to.job);
-  submit.footer("The command stands after \"--\". A file may hold an array of jobs: all are taken, or none.");
+  add_submission_options(submit, to);
+  submit.footer("The command stands after \"--\". Of several jobs in a file all are taken, or none.");
   add_ids(add_command(app, to, "status", verb::status, "Show a job: state, steps, history"), to.ids, true);
 
   auto& logs = add_command(app, to, "logs", verb::logs, "Print the log of a job");
@@ -214,14 +85,10 @@ CLI::App& add_group(CLI::App& app, const char* name, const char* description) {
   return *group;
 }
 
-void add_name(CLI::App& to, const char* placeholder, const char* description, std::vector<std::string>& names) {
-  to.add_option(placeholder, names, description)->type_name("")->required()->expected(1);
-}
-
 void add_queue_commands(CLI::App& app, invocation& to) {
   auto& retry = add_command(app, to, "retry", verb::retry, "Submit final jobs again, as new ones");
   add_ids(retry, to.ids, true);
-  add_texts(retry, "--secret", "NAME", to.names, "Bring this secret again, from the variable of its name");
+  add_secret_options(retry, to.job);
   add_ids(add_command(app, to, "remove", verb::remove, "Forget final jobs and their logs"), to.ids, true);
   add_ids(add_command(app, to, "why", verb::why, "Tell what holds a job back"), to.ids, true);
   auto& change = add_command(app, to, "change", verb::change, "Change jobs that wait");
@@ -256,7 +123,6 @@ void add_queue_commands(CLI::App& app, invocation& to) {
 void add_other_commands(CLI::App& app, invocation& to) {
   auto& list = add_command(app, to, "list", verb::list, "List jobs, newest first");
   add_filter(list, to.list);
-  add_text(list, "-g,--group", "NAME", to.list.group, "Only jobs of this group");
   add_value(
     list, "--limit", "N", "At most N jobs [50]", to.list.limit,
     [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");

@@ -58,8 +58,24 @@ struct list_flags {
 
   /// One of the filters is given.
   [[nodiscard]] bool given() const {
-    return !(states.empty() && project.empty() && queue.empty() && name.empty() && label.empty());
+    return !(states.empty() && project.empty() && queue.empty() && name.empty() && label.empty() && group.empty());
   }
+};
+
+/// Whose log `kcx run` prints of several jobs, once a job ended; each line stands behind the job's name.
+enum class shown_logs : std::uint8_t {
+  none,
+  /// The last 50 lines of what failed, timed out or was interrupted.
+  failed,
+  /// All of every job, attempt after attempt.
+  all,
+};
+
+struct run_flags {
+  /// Print what would be sent instead.
+  bool dry_run = false;
+  shown_logs logs = shown_logs::failed;
+  bool fail_fast = false;
 };
 
 /// Everything the command line said.
@@ -75,12 +91,13 @@ struct invocation {
   std::chrono::milliseconds patience{60'000};
 
   job_flags job;
+  run_flags run;
   /// Of all that name jobs.
   std::vector<std::int64_t> ids;
   log_flags log;
   /// Of list, and of those that mean many jobs at once.
   list_flags list;
-  /// Of pause, resume, cordon and uncordon (one); of retry the variables that hold secrets.
+  /// Of pause, resume, cordon and uncordon (one).
   std::vector<std::string> names;
   /// Of dead-letters: whatever they are.
   bool all = false;

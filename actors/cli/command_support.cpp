@@ -39,6 +39,26 @@ int tell(const invocation& what, const reply& refusal) {
   return exit_codes::refused;
 }
 
+int tell_lost(std::int64_t id, const error& lost) {
+  std::cerr << "kcx: " << lost.message << "\nkcx: what became of job " << id
+            << " is unknown; it goes on if the node does. Ask again with \"kcx wait " << id << "\" or \"kcx status "
+            << id << "\"\n";
+  return exit_codes::unreachable;
+}
+
+int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end) {
+  if (end.lost)
+    return tell_lost(id, *end.lost);
+  if (end.refusal)
+    return tell(what, *end.refusal);
+  if (end.left) {
+    std::cerr << "kcx: left job " << id << " while it was being cancelled; \"kcx status " << id
+              << "\" tells its state\n";
+    return 130;
+  }
+  return exit_code_of(end.job);
+}
+
 std::optional<json> get_or_tell(const invocation& what, node_client& node, std::string_view method,
                                 const std::string& target, int& code, const json& body) {
   auto answer = node.call(method, target, body);

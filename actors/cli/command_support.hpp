@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/cli/command_line.hpp"
+#include "actors/cli/follow.hpp"
 #include "actors/cli/node_client.hpp"
 #include "config/error.hpp"
 
@@ -26,6 +27,11 @@ namespace kcx::cli {
 /// Tells what is wrong on standard error; the exit code for it.
 int tell(const error& failure);
 int tell(const invocation& what, const reply& refusal);
+
+/// The node went away while a job was followed: what becomes of the job is unknown.
+int tell_lost(std::int64_t id, const error& lost);
+/// Why following ended, if not with the job's end; the exit code, otherwise the job's.
+int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end);
 
 /// A call that must succeed; on failure its exit code is set and nothing is given.
 [[nodiscard]] std::optional<nlohmann::json> get_or_tell(const invocation& what, node_client& node,

@@ -57,12 +57,6 @@ std::string cause_text(const json& job) {
   return at(job, "reason").is_string() ? text(job, "reason") : std::string{};
 }
 
-std::string with_cause(const json& job) {
-  auto state = text(job, "state");
-  auto cause = state == "succeeded" ? std::string{} : cause_text(job);
-  return cause.empty() ? state : state + " (" + cause + ')';
-}
-
 std::string quoted(const std::string& word) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+";
   if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
@@ -117,7 +111,7 @@ std::string steps_table(const json& steps, look how) {
     auto number = at(step, "index").is_number() ? std::to_string(at(step, "index").get<std::int64_t>() + 1) : "-";
     shown.rows.push_back({{number},
                           {text(step, "name")},
-                          {with_cause(step), colour_of(text(step, "state"))},
+                          {state_text(step), colour_of(text(step, "state"))},
                           {elapsed_text(step)},
                           {command_text(at(step, "command"))}});
   }
@@ -137,6 +131,12 @@ std::string history_table(const json& history, look how) {
 
 } // namespace
 
+std::string state_text(const json& job) {
+  auto state = text(job, "state");
+  auto cause = state == "succeeded" ? std::string{} : cause_text(job);
+  return cause.empty() ? state : state + " (" + cause + ')';
+}
+
 std::string command_text(const json& command) {
   if (!command.is_array())
     return text(command);
@@ -147,14 +147,14 @@ std::string command_text(const json& command) {
 }
 
 std::string job_summary(const json& job) {
-  auto line = title(job) + ": " + with_cause(job);
+  auto line = title(job) + ": " + state_text(job);
   if (at(job, "duration_s").is_number())
     line += " after " + seconds_text(job, "duration_s");
   return at(job, "message").is_string() ? line + ": " + text(job, "message") : line;
 }
 
 std::string job_text(const json& job, look how) {
-  auto state = with_cause(job);
+  auto state = state_text(job);
   auto out = title(job) + ": " + painted(state, how.colours ? colour_of(text(job, "state")) : colour::none) + '\n';
   add(out, "message", text(job, "message"));
   add(out, "project", text(job, "project"));
@@ -199,7 +199,7 @@ std::string jobs_text(const json& items, look how) {
     auto name = text(job, "name");
     auto& row = shown.rows.emplace_back(std::vector<cell>{{text(job, "id")},
                                                           {name.empty() ? command_text(at(job, "command")) : name},
-                                                          {with_cause(job), colour_of(text(job, "state"))},
+                                                          {state_text(job), colour_of(text(job, "state"))},
                                                           {time_text(job, "created_at").substr(0, 16)},
                                                           {seconds_text(job, "duration_s")}});
     if (projects)
@@ -254,7 +254,7 @@ std::string node_text(const json& node, look how) {
 
 std::string step_text(const json& step, std::size_t count) {
   auto number = at(step, "index").is_number() ? std::to_string(at(step, "index").get<std::int64_t>() + 1) : "-";
-  auto line = "step " + number + '/' + std::to_string(count) + ' ' + text(step, "name") + ": " + with_cause(step);
+  auto line = "step " + number + '/' + std::to_string(count) + ' ' + text(step, "name") + ": " + state_text(step);
   auto elapsed = elapsed_text(step);
   return elapsed.empty() ? line : line + ", " + elapsed;
 }

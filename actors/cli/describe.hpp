@@ -15,10 +15,15 @@ struct look {
   /// Columns; 0 where nothing bounds a line (a file, a pipe).
   std::size_t width = 0;
   bool colours = false;
+  /// Lines; 0 as for the width.
+  std::size_t height = 0;
 };
 
 /// "command" or a step's command as one line: words quoted as a shell needs it.
 [[nodiscard]] std::string command_text(const nlohmann::json& command);
+
+/// "failed (exit code 3)", "timed_out (time_limit)", "succeeded": of a job or a step.
+[[nodiscard]] std::string state_text(const nlohmann::json& job);
 
 /// One job with its steps and history, several lines.
 [[nodiscard]] std::string job_text(const nlohmann::json& job, look how);

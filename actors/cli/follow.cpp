@@ -2,12 +2,12 @@
 
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/log_follower.hpp"
+#include "actors/cli/signals.hpp"
 #include "actors/cli/text.hpp"
 
 #include <algorithm>
-#include <csignal>
-#include <ctime>
 #include <map>
+#include <thread>
 #include <utility>
 
 namespace kcx::cli {
@@ -77,7 +77,7 @@ follow_result watch::run() {
     interval = std::min(interval * 3 / 2, std::chrono::milliseconds{last_interval});
   }
   finish_log();
-  out_.status("");
+  out_.status({});
   return std::move(result_);
 }
 
@@ -146,21 +146,15 @@ void watch::show_status() {
     for (const auto& step : *steps)
       if (text_at(step, "state") == "running")
         line += ", " + step_text(step, steps->size());
-  out_.status(line);
+  out_.status({{line, colour::grey}});
 }
 
 bool watch::pause(std::chrono::milliseconds time) {
   if (!options_.cancel_on_signal) {
-    const timespec wanted{time.count() / 1'000, time.count() % 1'000 * 1'000'000};
-    ::nanosleep(&wanted, nullptr);
+    std::this_thread::sleep_for(time);
     return true;
   }
-  sigset_t waited;
-  ::sigemptyset(&waited);
-  ::sigaddset(&waited, SIGINT);
-  ::sigaddset(&waited, SIGTERM);
-  const timespec limit{time.count() / 1'000, time.count() % 1'000 * 1'000'000};
-  if (::sigtimedwait(&waited, nullptr, &limit) < 0)
+  if (!signal_within(time))
     return true;
   if (++signals_ > 1 || over()) {
     result_.left = true;

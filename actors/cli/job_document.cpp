@@ -19,30 +19,6 @@ error refused(std::string message) {
   return {ec::invalid_input, std::move(message), {}};
 }
 
-expected<json> parsed(std::istream& in, const std::string& name) {
-  std::string text{std::istreambuf_iterator<char>{in}, {}};
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& failure) {
-    // Its text begins with the library's own code in brackets.
-    std::string_view cause = failure.what();
-    cause.remove_prefix(std::min(cause.size(), cause.find("] ") + 2));
-    return refused(name + " is no JSON: " + std::string{cause});
-  }
-}
-
-expected<json> read_document(const std::string& file, std::istream& standard_input) {
-  if (file == "-")
-    return parsed(standard_input, "standard input");
-  errno = 0;
-  std::ifstream in{file};
-  if (!in || in.peek() == std::ifstream::traits_type::eof()) {
-    auto cause = errno == 0 ? std::string{"the file is empty"} : std::generic_category().message(errno);
-    return refused("cannot read the job file " + file + ": " + cause);
-  }
-  return parsed(in, file);
-}
-
 bool is_variable(std::string_view name) {
   constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
   return !name.empty() && name.find_first_not_of(letters) == std::string_view::npos && (name[0] < '0' || name[0] > '9');
@@ -84,6 +60,25 @@ outcome add_environment(const job_flags& flags, json& document) {
   return done{};
 }
 
+/// The value of a file's secret: all of it but the newline at its end, which editors add.
+expected<std::string> read_secret(const std::string& file, std::istream& standard_input) {
+  errno = 0;
+  std::ifstream opened;
+  if (file != "-")
+    opened.open(file);
+  auto& in = file == "-" ? standard_input : opened;
+  std::string value{std::istreambuf_iterator<char>{in}, {}};
+  if (file != "-" && (!opened.is_open() || opened.bad()))
+    return refused("cannot read the secret in " + file + ": " + std::generic_category().message(errno));
+  if (value.ends_with('\n'))
+    value.pop_back();
+  if (value.ends_with('\r'))
+    value.pop_back();
+  if (value.empty())
+    return refused((file == "-" ? "standard input" : file) + " holds no secret: it is empty");
+  return value;
+}
+
 template <class Value>
 void set(json& document, const char* key, const std::optional<Value>& value) {
   if (value)
@@ -108,6 +103,7 @@ void set_fields(const job_flags& flags, json& document) {
   set(document, "working_dir", flags.working_dir);
   set(document, "keep_workspace", flags.keep_workspace);
   set(document, "on_interrupt", flags.on_interrupt);
+  set(document, "user", flags.user);
   set(document, "run_at", flags.run_at);
   set(document, "unique_key", flags.unique_key);
   set(document, "group", flags.group);
@@ -125,6 +121,21 @@ void set_fields(const job_flags& flags, json& document) {
   set(document, "wait_limit_s", flags.wait_limit);
   set(document, "cancel_grace_s", flags.cancel_grace);
   set(document, "backoff_s", flags.backoff);
+}
+
+void set_limits(const job_flags& flags, json& document) {
+  auto limits = json::object();
+  set(limits, "memory_bytes", flags.memory_bytes);
+  set(limits, "cpu_s", flags.cpu);
+  set(limits, "open_files", flags.open_files);
+  set(limits, "processes", flags.processes);
+  set(limits, "file_bytes", flags.file_bytes);
+  if (limits.empty())
+    return;
+  if (auto& own = document["limits"]; own.is_object())
+    own.update(limits);
+  else
+    own = std::move(limits);
 }
 
 outcome set_needs(const job_flags& flags, json& document) {
@@ -186,41 +197,44 @@ outcome read_env_file(std::istream& in, const std::string& file, json& env) {
   return done{};
 }
 
-expected<json> to_document(const job_flags& flags, bool allow_array, std::istream& standard_input) {
-  auto document = json::object();
-  if (!flags.file.empty()) {
-    auto read = read_document(flags.file, standard_input);
-    if (!read)
-      return read;
-    document = *std::move(read);
+bool flags_for_one_job(const job_flags& flags) {
+  return !flags.argv.empty() || flags.shell || flags.name || flags.unique_key || !flags.needs.empty();
+}
+
+expected<secret_values> read_secrets(const job_flags& flags, std::istream& standard_input) {
+  secret_values secrets;
+  for (const auto& name : flags.secrets) {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr)
+      return refused("option --secret " + name + ": the environment of kcx has no such variable");
+    secrets[name] = value;
   }
-  const bool has_command = !flags.argv.empty() || flags.shell.has_value();
-  if (flags.file.empty() && !has_command)
-    return refused("no job is given: write the command after \"--\", or use --shell or --file");
-  if (!flags.argv.empty() && flags.shell)
-    return refused("both a command after \"--\" and --shell are given; give one");
-  if (document.is_array()) {
-    json only_flags = json::object();
-    set_fields(flags, only_flags);
-    const bool changed = has_command || !only_flags.empty() || flags.metadata || !flags.env.empty() ||
-                         !flags.env_files.empty() || !flags.needs.empty();
-    if (!allow_array || changed)
-      return refused(flags.file + (allow_array ? " holds several jobs; other flags can go with one job only"
-                                               : " holds several jobs; kcx run takes one, kcx submit several"));
-    return document;
+  for (const auto& word : flags.secret_files) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos || !is_variable(word.substr(0, equals)))
+      return refused("option --secret-file cannot be \"" + word + "\"; allowed is NAME=FILE");
+    auto value = read_secret(word.substr(equals + 1), standard_input);
+    if (!value)
+      return std::move(value).error();
+    secrets[word.substr(0, equals)] = *std::move(value);
   }
-  if (!document.is_object())
-    return refused(flags.file + " holds no JSON object that describes a job");
-  if (has_command) {
+  return secrets;
+}
+
+outcome apply_flags(const job_flags& flags, const secret_values& secrets, json& document) {
+  if (!flags.argv.empty() || flags.shell) {
     document.erase("steps");
     document["command"] = flags.shell ? json(*flags.shell) : json(flags.argv);
   }
   set_fields(flags, document);
+  set_limits(flags, document);
+  for (const auto& [name, value] : secrets)
+    document["secrets"][name] = value;
   for (auto& step : {set_needs(flags, document), set_metadata(flags, document), add_environment(flags, document),
                      check_text(document)})
     if (!step)
       return step.error();
-  return document;
+  return done{};
 }
 
 } // namespace kcx::cli

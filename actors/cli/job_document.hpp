@@ -1,4 +1,5 @@
-/// The flags of `kcx run` and `kcx submit` as the job document of the API. Pure, but for the files it is told to read.
+/// The flags of `kcx run` and `kcx submit` as the job document of the API. Pure, but for the files and variables they
+/// name.
 ///
 /// Only what cannot be said in JSON is checked here; the node checks the rest and names each wrong field.
 #pragma once
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <istream>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +21,7 @@ namespace kcx::cli {
 
 /// What was said on the command line; what was not said is left to the file, or to the node's defaults.
 struct job_flags {
-  /// A JSON file with one job or an array of jobs; "-" is standard input.
+  /// A file with one job, an array of jobs or a pipeline; "-" is standard input. Read by read_submission().
   std::string file;
   /// The words after "--".
   std::vector<std::string> argv;
@@ -33,10 +35,15 @@ struct job_flags {
   /// "KEY=VALUE", or "KEY" for its value in the environment of kcx.
   std::vector<std::string> env;
   std::vector<std::string> env_files;
+  /// Variables of the environment of kcx.
+  std::vector<std::string> secrets;
+  /// "NAME=FILE".
+  std::vector<std::string> secret_files;
   std::optional<std::string> metadata;
   std::optional<std::string> working_dir;
   std::optional<std::string> keep_workspace;
   std::optional<std::string> on_interrupt;
+  std::optional<std::string> user;
   std::optional<std::string> run_at;
   std::optional<std::string> unique_key;
   std::optional<std::string> on_conflict;
@@ -54,7 +61,12 @@ struct job_flags {
   std::optional<std::int64_t> max_attempts;
   std::optional<std::int64_t> max_interrupts;
   std::optional<std::int64_t> log_limit_bytes;
+  std::optional<std::int64_t> memory_bytes;
+  std::optional<std::int64_t> open_files;
+  std::optional<std::int64_t> processes;
+  std::optional<std::int64_t> file_bytes;
 
+  std::optional<std::chrono::milliseconds> cpu;
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<std::chrono::milliseconds> no_output_limit;
   std::optional<std::chrono::milliseconds> wait_limit;
@@ -62,10 +74,17 @@ struct job_flags {
   std::optional<std::chrono::milliseconds> backoff;
 };
 
-/// The document to POST: an object, or for `allow_array` what the file holds. Flags win over the file's fields.
-/// `standard_input` is read for file "-". Fails with ec::invalid_input, naming the flag or file and the cause.
-[[nodiscard]] expected<nlohmann::json> to_document(const job_flags& flags, bool allow_array,
-                                                   std::istream& standard_input);
+/// Whether flags are given that can be true of one job only: its command, name, unique key or needs.
+[[nodiscard]] bool flags_for_one_job(const job_flags& flags);
+
+using secret_values = std::map<std::string, std::string>;
+
+/// The values of --secret and --secret-file. `standard_input` is read for "NAME=-". Fails with ec::invalid_input.
+[[nodiscard]] expected<secret_values> read_secrets(const job_flags& flags, std::istream& standard_input);
+
+/// Writes the flags into a job's document; they win over what it says. Fails with ec::invalid_input, naming the flag
+/// and the cause.
+[[nodiscard]] outcome apply_flags(const job_flags& flags, const secret_values& secrets, nlohmann::json& document);
 
 /// Adds the "KEY=VALUE" lines of an environment file to `env`: blank lines and lines that begin with "#" are skipped,
 /// "export " is allowed before a key, the value reaches to the end of the line as it is. Fails with ec::invalid_input,

@@ -114,6 +114,7 @@ expected<http::client_request> node_client::prepared(std::string_view method, co
 
 expected<reply> node_client::call(std::string_view method, const std::string& target, const json& body,
                                   std::chrono::milliseconds timeout) {
+  may_have_been_sent_ = false;
   auto what = prepared(method, target);
   if (!what)
     return std::move(what).error();
@@ -128,6 +129,7 @@ expected<reply> node_client::call(std::string_view method, const std::string& ta
   auto answer = client_->request(*what);
   if (answer)
     return to_reply(*std::move(answer));
+  may_have_been_sent_ = client_->may_have_been_sent();
   client_.reset();
   return std::move(answer).error();
 }

@@ -51,6 +51,9 @@ public:
   /// Sent with every further call. Empty: none.
   void use_idempotency_key(std::string key) { idempotency_key_ = std::move(key); }
 
+  /// Of the latest call that failed: whether the node may yet have carried it out.
+  [[nodiscard]] bool may_have_been_sent() const noexcept { return may_have_been_sent_; }
+
   /// GET whose 2xx body goes to `piece` as it comes; see http::client::stream. `timeout` bounds the silence, 0 does
   /// not. Fails like call().
   expected<reply> stream(const std::string& target, const std::function<bool(std::string_view)>& piece,
@@ -64,6 +67,7 @@ private:
   std::unique_ptr<http::client> client_;
   std::string token_;
   std::string idempotency_key_;
+  bool may_have_been_sent_ = false;
 };
 
 } // namespace kcx::cli

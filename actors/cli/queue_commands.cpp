@@ -6,7 +6,6 @@
 #include "actors/cli/text.hpp"
 #include "actors/http/message.hpp"
 
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <unistd.h>
@@ -58,26 +57,15 @@ json filter_document(const list_flags& flags) {
   auto filter = json::object();
   if (!flags.states.empty())
     filter["state"] = flags.states;
-  const std::pair<const char*, const std::string*> words[] = {
-    {"project", &flags.project}, {"queue", &flags.queue}, {"name", &flags.name}, {"label", &flags.label}};
+  const std::pair<const char*, const std::string*> words[] = {{"project", &flags.project},
+                                                              {"queue", &flags.queue},
+                                                              {"name", &flags.name},
+                                                              {"label", &flags.label},
+                                                              {"group", &flags.group}};
   for (const auto& [name, value] : words)
     if (!value->empty())
       filter[name] = *value;
   return filter;
-}
-
-/// Values of named variables of this environment, which the command line must not show.
-std::optional<json> secrets_of(const invocation& what) {
-  auto secrets = json::object();
-  for (const auto& name : what.names) {
-    const auto* value = std::getenv(name.c_str());
-    if (value == nullptr) {
-      std::cerr << "kcx: the environment has no variable " << name << " for --secret\n";
-      return std::nullopt;
-    }
-    secrets[name] = value;
-  }
-  return secrets;
 }
 
 std::string created_line(std::int64_t id, const json& job) {
@@ -95,12 +83,12 @@ std::string queue_line(const json& queue) {
 } // namespace
 
 int retry_jobs(const invocation& what) {
-  const auto secrets = secrets_of(what);
+  const auto secrets = read_secrets(what.job, std::cin);
   if (!secrets)
-    return 2;
+    return tell(secrets.error());
   json body = nullptr;
   if (!secrets->empty())
-    body = {{"secrets", *secrets}};
+    body["secrets"] = *secrets;
   return for_each_id(
     what, "POST", [](std::int64_t id) { return job_target(id) + "/retry"; }, body, created_line);
 }
@@ -138,8 +126,11 @@ int cancel_matching(const invocation& what) {
 
 int list_dead_letters(const invocation& what) {
   auto target = "/v1/dead-letters?limit=" + std::to_string(std::min<std::int64_t>(what.list.limit, 1'000));
-  const std::pair<const char*, const std::string*> words[] = {
-    {"project", &what.list.project}, {"queue", &what.list.queue}, {"name", &what.list.name}};
+  const std::pair<const char*, const std::string*> words[] = {{"project", &what.list.project},
+                                                              {"queue", &what.list.queue},
+                                                              {"name", &what.list.name},
+                                                              {"label", &what.list.label},
+                                                              {"group", &what.list.group}};
   for (const auto& [name, value] : words)
     if (!value->empty())
       target += '&' + std::string{name} + '=' + http::percent_encoded(*value);

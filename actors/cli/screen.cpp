@@ -36,7 +36,9 @@ look look_of(int fd) {
   if (::isatty(fd) == 0)
     return how;
   winsize size{};
-  how.width = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  const bool known = ::ioctl(fd, TIOCGWINSZ, &size) == 0;
+  how.width = known && size.ws_col > 0 ? size.ws_col : 80;
+  how.height = known && size.ws_row > 0 ? size.ws_row : 24;
   const char* term = std::getenv("TERM");
   how.colours = !is_set("NO_COLOR") && term != nullptr && std::string_view{term} != "dumb";
   return how;
@@ -47,7 +49,7 @@ screen::screen(bool quiet)
                                                                                look_of(STDERR_FILENO).colours} {}
 
 screen::~screen() {
-  status("");
+  status({});
 }
 
 bool screen::write(std::string_view bytes) {
@@ -73,27 +75,40 @@ void screen::note(std::string_view line) {
   draw_status();
 }
 
-void screen::status(std::string_view line) {
+void screen::status(std::vector<cell> lines) {
   const std::lock_guard lock{mutex_};
-  if (!has_status_ || line == status_)
+  const auto same = [](const cell& a, const cell& b) { return a.text == b.text && a.paint == b.paint; };
+  if (!has_status_ || std::equal(lines.begin(), lines.end(), status_.begin(), status_.end(), same))
     return;
   erase_status();
-  status_ = line;
+  status_ = std::move(lines);
   draw_status();
 }
 
 void screen::erase_status() {
-  if (drawn_)
-    write_all(STDERR_FILENO, "\r\x1b[K");
-  drawn_ = false;
+  if (drawn_ == 0)
+    return;
+  std::string back = "\r";
+  for (std::size_t line = 1; line < drawn_; ++line)
+    back += "\x1b[A";
+  write_all(STDERR_FILENO, back + "\x1b[J");
+  drawn_ = 0;
 }
 
 void screen::draw_status() {
-  if (status_.empty() || mid_line_ || drawn_)
+  if (status_.empty() || mid_line_ || drawn_ > 0)
     return;
+  const auto how = look_of(STDERR_FILENO);
   // One column less than there are: some terminals wrap at the last.
-  auto width = std::max<std::size_t>(look_of(STDERR_FILENO).width, 2) - 1;
-  drawn_ = write_all(STDERR_FILENO, painted(shortened(status_, width), colour::grey));
+  const auto width = std::max<std::size_t>(how.width, 2) - 1;
+  std::string text;
+  for (const auto& line : status_) {
+    if (drawn_ + 1 >= std::max<std::size_t>(how.height, 2))
+      break;
+    text += (drawn_++ == 0 ? "" : "\n") + painted(shortened(line.text, width), line.paint);
+  }
+  if (!write_all(STDERR_FILENO, text))
+    drawn_ = 0;
 }
 
 } // namespace kcx::cli

@@ -1,16 +1,18 @@
-/// What a followed job shows: its log on standard output, notes on standard error, and on a terminal a status line
+/// What a followed job shows: its log on standard output, notes on standard error, and on a terminal a status
 /// below both that never mixes with them.
 #pragma once
 
 #include "actors/cli/describe.hpp"
+#include "actors/cli/text.hpp"
 
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kcx::cli {
 
-/// What the file descriptor can take: the terminal's width, and colours unless NO_COLOR is set or TERM is "dumb".
+/// What the file descriptor can take: the terminal's size, and colours unless NO_COLOR is set or TERM is "dumb".
 [[nodiscard]] look look_of(int fd);
 
 /// All members may be called from any thread.
@@ -29,8 +31,9 @@ public:
   /// A line on standard error.
   void note(std::string_view line);
 
-  /// The text of the status line; shown on a terminal only. Empty takes it away.
-  void status(std::string_view line);
+  /// The lines of the status below all other output; shown on a terminal only, and none that is too many for it. No
+  /// lines take it away.
+  void status(std::vector<cell> lines);
 
 private:
   void erase_status();
@@ -43,8 +46,9 @@ private:
   bool closed_ = false;
   /// Standard output stands in the middle of a line, where a status line must not begin.
   bool mid_line_ = false;
-  bool drawn_ = false;
-  std::string status_;
+  /// Lines of the status that stand on the terminal.
+  std::size_t drawn_ = 0;
+  std::vector<cell> status_;
 };
 
 } // namespace kcx::cli

@@ -75,7 +75,8 @@ void http_bridge::act_on_many(const call& ask, bulk_action action) {
     return ask.answer(filter.error());
   if (action != bulk_action::cancel) {
     filter->dead_letters = true;
-  } else if (filter->states.empty() && !filter->project && !filter->queue && !filter->name && !filter->label) {
+  } else if (filter->states.empty() && !filter->project && !filter->queue && !filter->name && !filter->label &&
+             !filter->group) {
     return ask.answer({ec::invalid_input,
                        "say which jobs: give at least one field",
                        {{"", "must name a state, project, queue, name or label"}}});

@@ -78,6 +78,8 @@ public:
 
   client_options options;
   target_address to;
+  /// Of the latest request: a connection was there to send it on.
+  bool tried = false;
 
 private:
   struct attempt {
@@ -227,11 +229,13 @@ error client::impl::broken(const client_request& what, error_code ec) const {
 }
 
 expected<response> client::impl::exchange(const client_request& what, const piece_handler* piece) {
+  tried = false;
   for (;;) {
     reused_ = usable();
     if (!reused_)
       if (auto failure = connect())
         return std::move(*failure);
+    tried = true;
     response result;
     auto outcome = try_once(what, piece, result);
     if (!outcome.failure)
@@ -322,6 +326,10 @@ expected<response> client::request(const client_request& what) {
 
 expected<response> client::stream(const client_request& what, const std::function<bool(std::string_view)>& piece) {
   return impl_->exchange(what, &piece);
+}
+
+bool client::may_have_been_sent() const noexcept {
+  return impl_->tried;
 }
 
 const std::string& client::url() const noexcept {

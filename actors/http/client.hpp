@@ -58,6 +58,9 @@ public:
   /// Fails like request(), also when the body ends early.
   expected<response> stream(const client_request& what, const std::function<bool(std::string_view)>& piece);
 
+  /// Whether there was a connection for the latest request: if it failed, the server may yet have carried it out.
+  [[nodiscard]] bool may_have_been_sent() const noexcept;
+
   /// The URL it was opened with, without a trailing slash.
   [[nodiscard]] const std::string& url() const noexcept;
 

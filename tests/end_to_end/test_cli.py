@@ -20,7 +20,7 @@ def test_run_shows_the_progress_of_steps_from_a_file(node, tmp_path):
     spec = tmp_path / "job.json"
     spec.write_text(json.dumps({"name": "two", "steps": [{"name": "first", "command": "echo one"},
                                                          {"name": "second", "command": "echo two; exit 5"}]}))
-    done = node.cli("run", "--file", spec)
+    done = node.cli("run", spec)
     assert done.returncode == 5, done
     shown = done.stdout + done.stderr
     assert all(word in shown for word in ("first", "second", "one", "two")), shown

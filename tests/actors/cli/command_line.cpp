@@ -91,7 +91,7 @@ CAF_TEST(wrong usage is refused with the word that is wrong) {
   CAF_CHECK(refused({"status", "12x"}, "12x"));
   CAF_CHECK(refused({"status", "0"}, "number of a job"));
   CAF_CHECK(refused({"logs", "1", "2"}, "2"));
-  CAF_CHECK(refused({"run", "make", "all"}, "after \"--\""));
+  CAF_CHECK(refused({"run", "make", "all"}, "\"all\"; the job's command stands after \"--\""));
   CAF_CHECK(refused({"run", "--"}, "missing"));
   CAF_CHECK(refused({"list", "--", "x"}, "only run and submit"));
   CAF_CHECK(refused({"run", "--time-limit", "soon", "--", "x"}, "soon"));

@@ -2,13 +2,12 @@
 #include "actors/cli/commands.hpp"
 
 #include "caf/test/unit_test.hpp"
-#include "tests/actors/cli/fake_node.hpp"
+#include "tests/actors/cli/run_kcx.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <csignal>
 #include <fcntl.h>
-#include <iostream>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -19,50 +18,6 @@ using namespace kcx::test;
 using nlohmann::json;
 
 namespace {
-
-struct finished {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-/// Carries out a command line with both outputs in files.
-finished kcx(fake_node& node, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"--data", node.data(), "--patience", "200ms"});
-  auto what = parse_command_line(arguments);
-  if (!what)
-    CAF_FAIL("refused: " << what.error().message);
-  what->where = completed(what->where, [](const char*) -> const char* { return nullptr; });
-  temp_dir dir;
-  std::cout.flush();
-  int saved[] = {::dup(STDOUT_FILENO), ::dup(STDERR_FILENO)};
-  for (auto [fd, name] : {std::pair{STDOUT_FILENO, "out"}, std::pair{STDERR_FILENO, "err"}}) {
-    int file = ::open((dir / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    ::dup2(file, fd);
-    ::close(file);
-  }
-  finished result;
-  result.code = carry_out(*what);
-  std::cout.flush();
-  ::dup2(saved[0], STDOUT_FILENO);
-  ::dup2(saved[1], STDERR_FILENO);
-  result.out = read_file(dir / "out");
-  result.err = read_file(dir / "err");
-  return result;
-}
-
-std::string job(const std::string& state, json more = json::object()) {
-  json whole{{"id", 7}, {"name", "j"}, {"state", state}, {"attempt", 1}, {"steps", json::array()}};
-  whole.update(more);
-  return whole.dump();
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos)
-    return true;
-  CAF_MESSAGE("no \"" << part << "\" in \"" << text << "\"");
-  return false;
-}
 
 void accept_job(fake_node& node) {
   node.answer("POST", "/v1/jobs", 201, job("queued", {{"attempt", 0}}));
@@ -83,7 +38,7 @@ CAF_TEST(run prints the log and exits with the code of the job) {
     "GET", "/v1/jobs/7",
     {job("queued", {{"attempt", 0}}), job("running"), job("failed", {{"exit_code", 3}, {"duration_s", 1.5}})});
   node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) { return log_from(ask, "one\ntwo\n"); });
-  auto done = kcx(node, {"run", "--name", "j", "--", "make", "all"});
+  auto done = run_kcx(node, {"run", "--name", "j", "--", "make", "all"});
   CAF_CHECK_EQUAL(done.code, 3);
   CAF_CHECK_EQUAL(done.out, "one\ntwo\n");
   CAF_CHECK(contains(done.err, "job 7 j: failed (exit code 3) after 1.5 s"));
@@ -102,7 +57,7 @@ CAF_TEST(run tells each step once per state) {
                        job("running", steps("succeeded", "running")),
                        job("succeeded", steps("succeeded", "succeeded"))});
   node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) { return log_from(ask, ""); });
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK(
     contains(done.err, "step 1/2 a: running\nstep 1/2 a: succeeded\nstep 2/2 b: running\nstep 2/2 b: succeeded\n"));
@@ -122,7 +77,7 @@ CAF_TEST(a log that breaks off is continued where it ended) {
   node.react("GET", "/v1/jobs/7", [&node](const http::request&) {
     return http::json_response(200, job(node.count("GET", "/v1/jobs/7/log") < 4 ? "running" : "succeeded"));
   });
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK(done.out == log);
   CAF_CHECK_EQUAL(node.count("GET", "/v1/jobs/7/log"), 4u);
@@ -140,7 +95,7 @@ CAF_TEST(the log of each attempt is printed) {
                                     : logs == 1 ? job("running", {{"attempt", 2}})
                                                 : job("succeeded", {{"attempt", 2}}));
   });
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK_EQUAL(done.out, "attempt 1\nattempt 2\n");
 }
@@ -152,7 +107,7 @@ CAF_TEST(an attempt without a log does not hide the next one) {
     return ask.parameter("attempt") == "1" ? http::json_response(404, "{}") : http::text_response(200, "second\n");
   });
   node.answer("GET", "/v1/jobs/7", 200, job("succeeded", {{"attempt", 2}}));
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK_EQUAL(done.out, "second\n");
 }
@@ -161,7 +116,7 @@ CAF_TEST(run with json prints the final job and nothing else) {
   fake_node node;
   accept_job(node);
   node.answer("GET", "/v1/jobs/7", 200, job("cancelled"));
-  auto done = kcx(node, {"--json", "--quiet", "run", "--", "x"});
+  auto done = run_kcx(node, {"--json", "--quiet", "run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 130);
   CAF_CHECK_EQUAL(json::parse(done.out).value("state", ""), "cancelled");
   CAF_CHECK_EQUAL(done.err, "");
@@ -182,7 +137,7 @@ CAF_TEST(an interrupt cancels the job and waits for its end) {
       ::kill(::getpid(), SIGINT);
     return http::json_response(200, job(node.count("POST", "/v1/jobs/7/cancel") == 0 ? "running" : "cancelled"));
   });
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 130);
   CAF_CHECK_EQUAL(node.count("POST", "/v1/jobs/7/cancel"), 1u);
   CAF_CHECK(contains(done.err, "cancelling job 7"));
@@ -202,7 +157,7 @@ CAF_TEST(a second interrupt leaves the job alone) {
       ::kill(::getpid(), SIGINT);
     return http::json_response(200, job("cancelling"));
   });
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 130);
   CAF_CHECK_EQUAL(node.count("POST", "/v1/jobs/7/cancel"), 1u);
   CAF_CHECK(contains(done.err, "kcx status 7"));
@@ -215,10 +170,10 @@ CAF_TEST(a node that is gone for good is no success and the job is told how to b
     auto answer = broken_off("");
     return answer;
   });
-  auto done = kcx(*node, {"run", "--", "x"});
+  auto done = run_kcx(*node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 3);
   CAF_CHECK(contains(done.err, "kcx wait 7"));
-  done = kcx(*node, {"wait", "7"});
+  done = run_kcx(*node, {"wait", "7"});
   CAF_CHECK_EQUAL(done.code, 3);
 }
 
@@ -230,7 +185,7 @@ CAF_TEST(a node that comes back is followed again) {
     ++calls;
     return calls == 2 ? broken_off("") : http::json_response(200, job(calls < 4 ? "running" : "succeeded"));
   });
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK_EQUAL(done.out, "x\n");
 }
@@ -240,39 +195,39 @@ CAF_TEST(a refusal is printed with its fields and exits with 4) {
   node.answer(
     "POST", "/v1/jobs", 422,
     R"({"title":"Invalid","code":"invalid_input","detail":"d","errors":[{"pointer":"/name","detail":"bad"}]})");
-  auto done = kcx(node, {"run", "--", "x"});
+  auto done = run_kcx(node, {"run", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 4);
   CAF_CHECK(contains(done.err, "/name: bad"));
-  done = kcx(node, {"--json", "submit", "--", "x"});
+  done = run_kcx(node, {"--json", "submit", "--", "x"});
   CAF_CHECK_EQUAL(done.code, 4);
   CAF_CHECK_EQUAL(json::parse(done.err).value("code", ""), "invalid_input");
-  CAF_CHECK_EQUAL(int{kcx(node, {"status", "9"}).code}, 4);
-  CAF_CHECK_EQUAL(int{kcx(node, {"logs", "9"}).code}, 4);
-  CAF_CHECK_EQUAL(int{kcx(node, {"logs", "-f", "9"}).code}, 4);
-  CAF_CHECK_EQUAL(int{kcx(node, {"wait", "9"}).code}, 4);
-  CAF_CHECK_EQUAL(int{kcx(node, {"cancel", "9"}).code}, 4);
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"status", "9"}).code}, 4);
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"logs", "9"}).code}, 4);
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"logs", "-f", "9"}).code}, 4);
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"wait", "9"}).code}, 4);
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"cancel", "9"}).code}, 4);
 }
 
 CAF_TEST(submit prints the numbers of the jobs) {
   fake_node node;
   accept_job(node);
-  CAF_CHECK_EQUAL(std::string{kcx(node, {"submit", "--", "x"}).out}, "7\n");
+  CAF_CHECK_EQUAL(std::string{run_kcx(node, {"submit", "--", "x"}).out}, "7\n");
   node.answer("POST", "/v1/jobs", 201, R"({"items":[{"id":8},{"id":9}]})");
   temp_dir dir;
   write_file(dir / "jobs.json", R"([{"command":"a"},{"command":"b"}])");
-  CAF_CHECK_EQUAL(std::string{kcx(node, {"submit", "--file", dir / "jobs.json"}).out}, "8\n9\n");
+  CAF_CHECK_EQUAL(std::string{run_kcx(node, {"submit", dir / "jobs.json"}).out}, "8\n9\n");
 }
 
 CAF_TEST(logs prints every byte) {
   fake_node node;
   std::string bytes{"\0\xff\x1b[0m\n", 7};
   node.react("GET", "/v1/jobs/7/log", [&](const http::request&) { return http::text_response(200, bytes); });
-  auto done = kcx(node, {"logs", "7", "--tail", "5", "--attempt", "2"});
+  auto done = run_kcx(node, {"logs", "7", "--tail", "5", "--attempt", "2"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK(done.out == bytes);
   CAF_CHECK_EQUAL(std::string{node.seen().back().target}, "/v1/jobs/7/log?attempt=2&tail=5");
   node.react("GET", "/v1/jobs/7/log", [](const http::request&) { return broken_off("half"); });
-  done = kcx(node, {"logs", "7"});
+  done = run_kcx(node, {"logs", "7"});
   CAF_CHECK_EQUAL(done.out, "half");
   CAF_CHECK_EQUAL(done.code, 3);
 }
@@ -281,7 +236,7 @@ CAF_TEST(logs with follow begins at the present attempt) {
   fake_node node;
   node.answer_in_turn("GET", "/v1/jobs/7", {job("running", {{"attempt", 3}}), job("failed", {{"attempt", 3}})});
   node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) { return log_from(ask, "third\n"); });
-  auto done = kcx(node, {"logs", "-f", "7"});
+  auto done = run_kcx(node, {"logs", "-f", "7"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK_EQUAL(done.out, "third\n");
   CAF_CHECK_EQUAL(done.err, "");
@@ -292,7 +247,7 @@ CAF_TEST(wait gives the first code that is not success) {
   node.answer_in_turn("GET", "/v1/jobs/7", {job("running"), job("succeeded")});
   node.answer("GET", "/v1/jobs/8", 200, job("timed_out", {{"id", 8}}));
   node.answer("GET", "/v1/jobs/9", 200, job("failed", {{"id", 9}, {"exit_code", 5}}));
-  auto done = kcx(node, {"wait", "7", "8", "9"});
+  auto done = run_kcx(node, {"wait", "7", "8", "9"});
   CAF_CHECK_EQUAL(done.code, 124);
   CAF_CHECK(contains(done.out, "job 9 j: failed (exit code 5)"));
 }
@@ -300,7 +255,7 @@ CAF_TEST(wait gives the first code that is not success) {
 CAF_TEST(wait gives up in time with a code of its own) {
   fake_node node;
   node.answer("GET", "/v1/jobs/7", 200, job("running"));
-  auto done = kcx(node, {"wait", "7", "--timeout", "50ms"});
+  auto done = run_kcx(node, {"wait", "7", "--timeout", "50ms"});
   CAF_CHECK_EQUAL(done.code, 3);
   CAF_CHECK(contains(done.err, "not final"));
 }
@@ -312,13 +267,13 @@ CAF_TEST(list goes through the pages up to its limit) {
                                       ? R"({"items":[{"id":1,"name":"old","state":"queued"}],"next_cursor":"x"})"
                                       : R"({"items":[{"id":2,"name":"new","state":"queued"}],"next_cursor":"c d"})");
   });
-  auto done = kcx(node, {"list", "--limit", "2", "--state", "queued", "--state", "running", "--name", "a&b"});
+  auto done = run_kcx(node, {"list", "--limit", "2", "--state", "queued", "--state", "running", "--name", "a&b"});
   CAF_CHECK_EQUAL(done.code, 0);
   CAF_CHECK(contains(done.out, "new"));
   CAF_CHECK(contains(done.out, "old"));
   CAF_CHECK_EQUAL(std::string{node.seen().at(1).target},
                   "/v1/jobs?limit=1&state=queued%2Crunning&name=a%26b&cursor=c%20d");
-  done = kcx(node, {"list", "--limit", "2", "--json"});
+  done = run_kcx(node, {"list", "--limit", "2", "--json"});
   CAF_CHECK_EQUAL(json::parse(done.out).at("items").size(), 2u);
 }
 
@@ -327,13 +282,13 @@ CAF_TEST(the state of the node comes with workers and counts) {
   node.answer("GET", "/v1/node", 200, R"({"pid":42,"version":"1","state":"running"})");
   node.answer("GET", "/v1/stats", 200, R"({"queued":3,"running":0})");
   node.answer("GET", "/v1/workers", 200, R"({"items":[{"name":"node/1","state":"busy","job":7}]})");
-  auto done = kcx(node, {"node", "status"});
+  auto done = run_kcx(node, {"node", "status"});
   CAF_CHECK_EQUAL(done.code, 0);
   for (const char* part : {"process 42: running", "3 queued", "node/1"})
     CAF_CHECK(contains(done.out, part));
-  CAF_CHECK_EQUAL(json::parse(kcx(node, {"node", "status", "--json"}).out).value("pid", 0), 42);
+  CAF_CHECK_EQUAL(json::parse(run_kcx(node, {"node", "status", "--json"}).out).value("pid", 0), 42);
   node.answer("POST", "/v1/node/drain", 202, R"({"state":"draining"})");
-  CAF_CHECK_EQUAL(int{kcx(node, {"node", "drain"}).code}, 0);
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"node", "drain"}).code}, 0);
 }
 
 CAF_TEST(closed output is no success) {

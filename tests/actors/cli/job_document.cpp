@@ -1,6 +1,5 @@
 #define CAF_SUITE job_document
-#include "actors/cli/job_document.hpp"
-
+#include "actors/cli/submission.hpp"
 #include "caf/test/unit_test.hpp"
 #include "tests/support/files.hpp"
 
@@ -16,16 +15,16 @@ using nlohmann::json;
 
 namespace {
 
-json document_of(const job_flags& flags, bool allow_array = false, const std::string& input = "") {
+json document_of(const job_flags& flags, const std::string& input = "") {
   std::istringstream in{input};
-  auto document = to_document(flags, allow_array, in);
-  if (!document)
-    return "refused: " + document.error().message;
-  return *document;
+  auto made = read_submission(flags, in);
+  if (!made)
+    return "refused: " + made.error().message;
+  return made->document;
 }
 
-bool refused(const job_flags& flags, const std::string& part, bool allow_array = false, const std::string& input = "") {
-  auto document = document_of(flags, allow_array, input);
+bool refused(const job_flags& flags, const std::string& part, const std::string& input = "") {
+  auto document = document_of(flags, input);
   if (document.is_string() && document.get<std::string>().find(part) != std::string::npos)
     return true;
   CAF_MESSAGE(document.dump() << " is no refusal that says " << part);
@@ -55,6 +54,12 @@ CAF_TEST(every flag has its field) {
   flags.working_dir = "/w";
   flags.keep_workspace = "always";
   flags.on_interrupt = "requeue";
+  flags.user = "ci";
+  flags.memory_bytes = 1024;
+  flags.cpu = 1500ms;
+  flags.open_files = 10;
+  flags.processes = 20;
+  flags.file_bytes = 30;
   flags.run_at = "2026-01-31T12:00:00Z";
   flags.unique_key = "k";
   flags.group = "g";
@@ -73,35 +78,39 @@ CAF_TEST(every flag has its field) {
   flags.wait_limit = 60s;
   flags.cancel_grace = 0ms;
   flags.backoff = 1500ms;
-  CAF_CHECK_EQUAL(document_of(flags),
-                  (json{{"command", {"x"}},
-                        {"name", "n"},
-                        {"project", "p"},
-                        {"queue", "q"},
-                        {"labels", {"a", "b"}},
-                        {"env", {{"A", "1"}, {"B", "x=y"}, {"C", ""}}},
-                        {"metadata", {{"k", {1}}}},
-                        {"working_dir", "/w"},
-                        {"keep_workspace", "always"},
-                        {"on_interrupt", "requeue"},
-                        {"run_at", "2026-01-31T12:00:00Z"},
-                        {"unique_key", "k"},
-                        {"group", "g"},
-                        {"group_limit", 2},
-                        {"supersede", "queued"},
-                        {"needs", {{{"id", 12}, {"if", "success"}}, {{"id", 13}, {"if", "always"}}}},
-                        {"on_conflict", "replace"},
-                        {"retry_on", {"exit_code"}},
-                        {"priority", -3},
-                        {"weight", 2},
-                        {"max_attempts", 4},
-                        {"max_interrupts", 5},
-                        {"log_limit_bytes", 4096},
-                        {"time_limit_s", 0.3},
-                        {"no_output_limit_s", 2.0},
-                        {"wait_limit_s", 60.0},
-                        {"cancel_grace_s", 0.0},
-                        {"backoff_s", 1.5}}));
+  CAF_CHECK_EQUAL(
+    document_of(flags),
+    (json{
+      {"command", {"x"}},
+      {"name", "n"},
+      {"project", "p"},
+      {"queue", "q"},
+      {"labels", {"a", "b"}},
+      {"env", {{"A", "1"}, {"B", "x=y"}, {"C", ""}}},
+      {"metadata", {{"k", {1}}}},
+      {"working_dir", "/w"},
+      {"keep_workspace", "always"},
+      {"on_interrupt", "requeue"},
+      {"user", "ci"},
+      {"limits", {{"memory_bytes", 1024}, {"cpu_s", 1.5}, {"open_files", 10}, {"processes", 20}, {"file_bytes", 30}}},
+      {"run_at", "2026-01-31T12:00:00Z"},
+      {"unique_key", "k"},
+      {"group", "g"},
+      {"group_limit", 2},
+      {"supersede", "queued"},
+      {"needs", {{{"id", 12}, {"if", "success"}}, {{"id", 13}, {"if", "always"}}}},
+      {"on_conflict", "replace"},
+      {"retry_on", {"exit_code"}},
+      {"priority", -3},
+      {"weight", 2},
+      {"max_attempts", 4},
+      {"max_interrupts", 5},
+      {"log_limit_bytes", 4096},
+      {"time_limit_s", 0.3},
+      {"no_output_limit_s", 2.0},
+      {"wait_limit_s", 60.0},
+      {"cancel_grace_s", 0.0},
+      {"backoff_s", 1.5}}));
 }
 
 CAF_TEST(a file is read and flags win over it) {
@@ -124,19 +133,25 @@ CAF_TEST(a file is read and flags win over it) {
 CAF_TEST(standard input can hold the job) {
   job_flags flags;
   flags.file = "-";
-  CAF_CHECK_EQUAL(document_of(flags, false, R"({"command":"x"})"), (json{{"command", "x"}}));
-  CAF_CHECK(refused(flags, "standard input is no JSON", false, "{"));
-  CAF_CHECK(refused(flags, "no JSON object", false, "3"));
+  CAF_CHECK_EQUAL(document_of(flags, R"({"command":"x"})"), (json{{"command", "x"}}));
+  CAF_CHECK(refused(flags, "standard input is no JSON", "{"));
+  CAF_CHECK(refused(flags, "neither a job", "3"));
 }
 
-CAF_TEST(an array goes only where several jobs may and without other flags) {
+CAF_TEST(flags win in each job of an array but not those that can be of one only) {
   job_flags flags;
   flags.file = "-";
   const std::string two = R"([{"command":"a"},{"command":"b"}])";
-  CAF_CHECK_EQUAL(document_of(flags, true, two).size(), 2u);
-  CAF_CHECK(refused(flags, "kcx submit several", false, two));
+  CAF_CHECK_EQUAL(document_of(flags, two).size(), 2u);
+  flags.priority = 3;
+  CAF_CHECK_EQUAL(document_of(flags, two),
+                  (json{{{"command", "a"}, {"priority", 3}}, {{"command", "b"}, {"priority", 3}}}));
   flags.name = "n";
-  CAF_CHECK(refused(flags, "one job only", true, two));
+  CAF_CHECK(refused(flags, "of one only", two));
+  flags = {};
+  flags.file = "-";
+  flags.argv = {"make"};
+  CAF_CHECK(refused(flags, "of one only", two));
 }
 
 CAF_TEST(what cannot be a job is refused with a reason) {
@@ -195,4 +210,39 @@ CAF_TEST(a need that is no number of a job is refused) {
   flags.argv = {"x"};
   flags.needs = {"twelve"};
   CAF_CHECK(refused(flags, "--need"));
+}
+
+CAF_TEST(secrets come from the environment or from files and never from the command line) {
+  temp_dir dir;
+  write_file(dir / "token", "two lines\nof it\n");
+  ::setenv("KCX_TEST_SECRET", "s3cret", 1);
+  ::unsetenv("KCX_TEST_ABSENT");
+  job_flags flags;
+  flags.argv = {"x"};
+  flags.secrets = {"KCX_TEST_SECRET"};
+  flags.secret_files = {"TOKEN=" + (dir / "token").string(), "PIPED=-"};
+  CAF_CHECK_EQUAL(document_of(flags, "piped\n").at("secrets").dump(),
+                  (json{{"KCX_TEST_SECRET", "s3cret"}, {"TOKEN", "two lines\nof it"}, {"PIPED", "piped"}}.dump()));
+  flags.secret_files = {"TOKEN"};
+  CAF_CHECK(refused(flags, "NAME=FILE"));
+  flags.secret_files = {"TOKEN=/no/such/file"};
+  CAF_CHECK(refused(flags, "No such file"));
+  flags.secret_files = {"TOKEN=-"};
+  CAF_CHECK(refused(flags, "holds no secret"));
+  flags.secret_files.clear();
+  flags.secrets = {"KCX_TEST_ABSENT"};
+  CAF_CHECK(refused(flags, "KCX_TEST_ABSENT"));
+}
+
+CAF_TEST(what is shown of a submission hides its secrets) {
+  ::setenv("KCX_TEST_SECRET", "s3cret", 1);
+  job_flags flags;
+  flags.argv = {"x"};
+  flags.secrets = {"KCX_TEST_SECRET"};
+  std::istringstream in;
+  const auto made = read_submission(flags, in);
+  CAF_REQUIRE(made.has_value());
+  const auto shown = made->shown();
+  CAF_CHECK_EQUAL(shown.at("secrets").at("KCX_TEST_SECRET"), "(hidden)");
+  CAF_CHECK_EQUAL(made->document.at("secrets").at("KCX_TEST_SECRET"), "s3cret");
 }

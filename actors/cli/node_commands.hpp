@@ -1,0 +1,11 @@
+/// The commands about the node itself. Each does all of its work and returns the exit code, as carry_out() does.
+#pragma once
+
+#include "actors/cli/command_line.hpp"
+
+namespace kcx::cli {
+
+int node_status(const invocation& what);
+int node_drain(const invocation& what);
+
+} // namespace kcx::cli

@@ -1,0 +1,56 @@
+#include "tests/actors/cli/run_kcx.hpp"
+
+#include "actors/cli/commands.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <iostream>
+#include <stdexcept>
+#include <unistd.h>
+#include <utility>
+
+namespace kcx::test {
+
+using namespace kcx::cli;
+using nlohmann::json;
+
+finished run_kcx(fake_node& node, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--data", node.data()});
+  if (std::find(arguments.begin(), arguments.end(), "--patience") == arguments.end())
+    arguments.insert(arguments.begin(), {"--patience", "200ms"});
+  auto what = parse_command_line(arguments);
+  if (!what)
+    throw std::runtime_error{"refused: " + what.error().message};
+  what->where = completed(what->where, [](const char*) -> const char* { return nullptr; });
+  temp_dir dir;
+  std::cout.flush();
+  int saved[] = {::dup(STDOUT_FILENO), ::dup(STDERR_FILENO)};
+  for (auto [fd, name] : {std::pair{STDOUT_FILENO, "out"}, std::pair{STDERR_FILENO, "err"}}) {
+    int file = ::open((dir / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    ::dup2(file, fd);
+    ::close(file);
+  }
+  finished result;
+  result.code = carry_out(*what);
+  std::cout.flush();
+  ::dup2(saved[0], STDOUT_FILENO);
+  ::dup2(saved[1], STDERR_FILENO);
+  result.out = read_file(dir / "out");
+  result.err = read_file(dir / "err");
+  return result;
+}
+
+std::string job(const std::string& state, json more) {
+  json whole{{"id", 7}, {"name", "j"}, {"state", state}, {"attempt", 1}, {"steps", json::array()}};
+  whole.update(more);
+  return whole.dump();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos)
+    return true;
+  std::cerr << "no \"" << part << "\" in \"" << text << "\"\n";
+  return false;
+}
+
+} // namespace kcx::test

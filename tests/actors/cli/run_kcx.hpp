@@ -1,0 +1,28 @@
+/// Runs command lines of kcx against a fake node, within the test's process.
+#pragma once
+
+#include "tests/actors/cli/fake_node.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kcx::test {
+
+struct finished {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+/// Carries out a command line with both outputs in files. Throws if it is refused.
+finished run_kcx(fake_node& node, std::vector<std::string> arguments);
+
+/// Job 7 with name "j" in this state, as the API shows it; `more` wins.
+std::string job(const std::string& state, nlohmann::json more = nlohmann::json::object());
+
+/// Says on failure what was looked for and where.
+bool contains(const std::string& text, const std::string& part);
+
+} // namespace kcx::test
