@@ -99,7 +99,7 @@ database::behavior_type database::make_behavior() {
 // -- handlers ---------------------------------------------------------------------------------------------------------
 
 outcome database::admit() {
-  auto admitted = options_.admit();
+  auto admitted = options_.admit(store_->owed_bytes());
   const bool full = !admitted;
   if (full != std::exchange(disk_full_, full)) {
     if (full)
@@ -332,7 +332,8 @@ actor_status database::status() const {
           {"commit_ms_total", in_ms(commit_time_)},
           {"commit_ms_longest", in_ms(longest_commit_)},
           {"wal_bytes", wal_bytes_},
-          {"disk_full", disk_full_}};
+          // As it is now: nobody may have asked for a while.
+          {"disk_full", !options_.admit(store_->owed_bytes())}};
 }
 
 // -- batch ------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ struct database_options {
   /// What a vanished worker left of a log.
   log_lookup log_of;
   /// Asked before a submission or a claim is stored; its error is the answer.
-  std::function<outcome()> admit = [] { return outcome{kcx::done{}}; };
+  std::function<outcome(std::int64_t owed)> admit = [](std::int64_t) { return outcome{kcx::done{}}; };
   /// Operations per commit at the most.
   std::size_t batch_limit = 512;
   /// Operations between two checkpoints of the write-ahead log.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -140,6 +141,32 @@ std::vector<attempt_key> list_workspaces(const std::filesystem::path& data_dir) 
       keys.push_back(*key);
   }
   return keys;
+}
+
+job_id highest_job_on_disk(const std::filesystem::path& data_dir) {
+  job_id highest;
+  const auto look = [&](const std::vector<std::string>& names) {
+    for (const auto& name : names)
+      if (const auto key = parse_name(name))
+        highest = std::max(highest, key->job);
+  };
+  look(names_in(data_dir / "workspaces"));
+  // A folder of logs is a thousand ids, so only that of the highest ones matters. It may have lost all of its logs.
+  std::vector<std::int64_t> folders;
+  for (const auto& name : names_in(data_dir / "logs")) {
+    std::int64_t number = 0;
+    const auto* end = name.data() + name.size();
+    if (const auto [rest, bad] = std::from_chars(name.data(), end, number); bad == std::errc{} && rest == end)
+      folders.push_back(number);
+  }
+  std::ranges::sort(folders, std::greater{});
+  for (const auto folder : folders) {
+    const auto names = names_in(data_dir / "logs" / std::to_string(folder));
+    look(names);
+    if (!names.empty())
+      break;
+  }
+  return highest;
 }
 
 void sweep_leftovers(const std::filesystem::path& data_dir, std::vector<attempt_key> workspaces,

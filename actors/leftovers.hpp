@@ -21,6 +21,9 @@ void remove_job_files(const std::filesystem::path& data_dir, const std::vector<r
 /// The attempts that have a workspace now. Call it before the first job is started: theirs are never looked at then.
 [[nodiscard]] std::vector<attempt_key> list_workspaces(const std::filesystem::path& data_dir);
 
+/// The highest id of which there is a log or a workspace; 0 if there is none.
+[[nodiscard]] job_id highest_job_on_disk(const std::filesystem::path& data_dir);
+
 /// Removes, of what an earlier node left: workspaces (of the list) that no `keep_workspace` asks for, and logs whose
 /// job was removed while a crash kept them from going with it. Small pieces of work that each run on `post`, so that
 /// others have their turn. `open` gives a connection of its own to each piece.

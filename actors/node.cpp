@@ -2,6 +2,7 @@
 
 #include "actors/http/auth.hpp"
 #include "actors/http/authenticate.hpp"
+#include "actors/http/connection_share.hpp"
 #include "actors/http/server.hpp"
 #include "actors/leftovers.hpp"
 #include "actors/node_children.hpp"
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <future>
 #include <mutex>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
 
@@ -80,7 +82,7 @@ outcome check_account(const settings& options) {
 /// Ends the processes a dead node left behind, then marks its jobs: in this order, so that a job that is queued again
 /// never runs beside its former self.
 outcome recover(job_store& store, const data_directory& data) {
-  const auto swept = process_io::sweep_marked(node_marker(store.node_id()));
+  const auto swept = process_io::sweep_marked(node_marker(store.node_id()), (data.path() / "workspaces").string());
   if (!swept)
     return swept.error();
   if (*swept > 0)
@@ -102,6 +104,22 @@ outcome recover(job_store& store, const data_directory& data) {
   return kcx::done{};
 }
 
+outcome check_runner(const settings& options) {
+  const auto refused = [&](const std::string& cause) {
+    return error{ec::invalid_setting,
+                 "option --runner cannot be \"" + options.runner.string() + "\": " + cause +
+                   "; allowed is the program kcx-runner",
+                 {}};
+  };
+  std::error_code failed;
+  const auto about = std::filesystem::status(options.runner, failed);
+  if (!std::filesystem::is_regular_file(about))
+    return refused(failed ? failed.message() : "it is no file");
+  if (::access(options.runner.c_str(), X_OK) != 0)
+    return refused(std::generic_category().message(errno));
+  return kcx::done{};
+}
+
 template <class Handle>
 expected<std::unique_ptr<http::server>> listen_for(const endpoint& where, const char* what,
                                                    http::server_options options,
@@ -112,6 +130,11 @@ expected<std::unique_ptr<http::server>> listen_for(const endpoint& where, const 
   return http::server::start(std::move(options), [gate](http::request ask, http::responder way_back) {
     gate->handle(std::move(ask), std::move(way_back));
   });
+}
+
+std::size_t open_files_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1'024;
 }
 
 /// The inspection port takes no documents.
@@ -171,11 +194,18 @@ public:
   }
 
   outcome listen() {
-    auto api = listen_for(options_.http, "http", api_options(options_, data_), context_.bridge_gate);
+    const auto connections = http::share_connections(open_files_limit(), static_cast<std::size_t>(options_.slots));
+    if (!connections)
+      return connections.error();
+    auto to_api = api_options(options_, data_);
+    to_api.limits.connections = connections->api;
+    auto api = listen_for(options_.http, "http", std::move(to_api), context_.bridge_gate);
     if (!api)
       return std::move(api).error();
     api_ = *std::move(api);
-    auto inspection = listen_for(options_.inspect, "inspection", inspection_options(), context_.inspector_gate);
+    auto to_inspector = inspection_options();
+    to_inspector.limits.connections = connections->inspection;
+    auto inspection = listen_for(options_.inspect, "inspection", std::move(to_inspector), context_.inspector_gate);
     if (!inspection)
       return std::move(inspection).error();
     inspection_ = *std::move(inspection);
@@ -278,6 +308,8 @@ private:
 expected<std::unique_ptr<node>> node::start(settings options, std::function<void()> on_end,
                                             std::function<void()> on_drain) {
   if (auto checked = check_account(options); !checked)
+    return std::move(checked).error();
+  if (auto checked = check_runner(options); !checked)
     return std::move(checked).error();
   auto data = data_directory::open(options.data);
   if (!data)

@@ -47,9 +47,10 @@ expected<database_actor> make_database(node_context& context, caf::local_actor& 
   }
   database_options options;
   options.log_of = find_log(context.data.path());
-  options.admit = [&live = context.live, guard = std::make_shared<disk_guard>(context.data.path(), 0)] {
+  options.admit = [&live = context.live,
+                   guard = std::make_shared<disk_guard>(context.data.path(), 0)](std::int64_t owed) {
     guard->require(live.now()->min_free);
-    return guard->check();
+    return guard->check(owed);
   };
   // Detached: it blocks on the disk.
   return database_actor{parent.spawn<database, caf::detached>(std::move(store), std::move(options))};
@@ -158,6 +159,7 @@ retention_policy retention_of(const settings& options) {
 expected<std::unique_ptr<job_store>> open_store(const settings& options, const data_directory& data) {
   sqlite_options sqlite;
   sqlite.ageing_step = options.ageing_step;
+  sqlite.used_ids = highest_job_on_disk(data.path());
   return open_sqlite_store(data.database(), wall_clock_now(), sqlite);
 }
 

@@ -63,6 +63,7 @@ worker_supervisor::worker_supervisor(caf::actor_config& cfg, worker_supervisor_o
 
 worker_supervisor::behavior_type worker_supervisor::make_behavior() {
   tell_fleet();
+  beat();
   // Processes of an earlier supervisor or node first, for all slots: a job that was queued again must not start in one
   // slot while its former tree still lives in another.
   options_.runners->sweep(
@@ -104,8 +105,12 @@ worker_supervisor::behavior_type worker_supervisor::make_behavior() {
 // -- what happens -----------------------------------------------------------------------------------------------------
 
 void worker_supervisor::heard(slot& where, const runner_event& event) {
+  where.beats_owed = 0;
+  if (std::holds_alternative<pong_event>(event))
+    return;
   if (const auto* ready = std::get_if<ready_event>(&event)) {
     where.pid = ready->pid;
+    any_came_up_ = true;
     if (where.now == phase::launching)
       spawn_worker(where);
     return;
@@ -122,7 +127,7 @@ void worker_supervisor::heard(slot& where, const runner_event& event) {
 void worker_supervisor::exited(slot& where) {
   where.workspace = where.runner->workspace();
   where.runner.reset();
-  where.pid = 0;
+  const bool came_up = std::exchange(where.pid, 0) != 0;
   if (where.now == phase::closing) {
     closed(where);
     return;
@@ -131,7 +136,7 @@ void worker_supervisor::exited(slot& where) {
   const bool of_itself = where.now != phase::ending_job;
   where.now = phase::sweeping;
   where.swept = false;
-  if (of_itself && !allow_restart(where, "its runner ended"))
+  if (of_itself && !note_death(where, came_up))
     return;
   // The worker first: what it still reports about the lost job must not come after the job was marked.
   if (where.worker)
@@ -139,6 +144,14 @@ void worker_supervisor::exited(slot& where) {
   options_.runners->sweep([self = worker_supervisor_actor{this}, number = where.number, life = where.life] {
     caf::anon_send(self, swept_atom_v, number, life);
   });
+}
+
+bool worker_supervisor::note_death(slot& where, bool came_up) {
+  where.deaths.push_back(options_.clock());
+  if (!came_up && !any_came_up_)
+    return allow_restart(where, "its runner does not come up");
+  ++restarts_;
+  return true;
 }
 
 void worker_supervisor::swept(std::uint32_t number, std::uint64_t life) {
@@ -235,6 +248,7 @@ void worker_supervisor::tell_fleet() {
 void worker_supervisor::stop_slot(slot& where) {
   switch (where.now) {
   case phase::working: caf::anon_send(where.worker, stop_atom_v, stopping_.value_or(stop_mode::drain)); break;
+  case phase::pausing:
   case phase::launching: close(where); break;
   case phase::closed: closed(where); break;
   // These go on to their end, and find there that the supervisor stops.
@@ -246,8 +260,16 @@ void worker_supervisor::stop_slot(slot& where) {
 }
 
 void worker_supervisor::tick() {
-  reminded_ = false;
+  // One message serves both: the beat is the one that comes when it is due.
+  if (options_.clock() >= beat_at_)
+    beat();
+  else
+    reminded_ = false;
   for (auto& where : slots_) {
+    if (where.now == phase::pausing && options_.clock() >= where.deadline)
+      start_runner(where);
+    else if (where.now == phase::pausing)
+      remind();
     const bool waits_for_runner =
       where.now == phase::launching || where.now == phase::ending_job || where.now == phase::closing;
     if (where.now == phase::abandoning && !where.abandon_asked)
@@ -257,8 +279,27 @@ void worker_supervisor::tick() {
     if (options_.clock() >= where.deadline) {
       spdlog::error("worker_supervisor: the runner of {} does not answer: killing it", where.name);
       where.runner->kill();
+      where.deadline = options_.clock() + options_.runner_timeout; // for the next word about it
     }
     remind();
+  }
+}
+
+void worker_supervisor::beat() {
+  beat_at_ = options_.clock() + options_.beat_every;
+  delayed_send(this, options_.beat_every, tick_atom_v);
+  const auto patience = stopping_ == stop_mode::now ? options_.beats_missed_stopping : options_.beats_missed;
+  for (auto& where : slots_) {
+    if (where.now != phase::working && where.now != phase::ending_job)
+      continue;
+    if (where.beats_owed >= patience) {
+      spdlog::error("worker_supervisor: the runner of {} gives no sign of life: killing it", where.name);
+      where.runner->kill();
+      continue;
+    }
+    // Counted in questions, not in time: a node that was stopped for a while itself must not blame its runners.
+    ++where.beats_owed;
+    tell(where, ping_command{});
   }
 }
 
@@ -268,6 +309,7 @@ void worker_supervisor::start_runner(slot& where) {
   where.now = phase::launching;
   where.deadline = options_.clock() + options_.runner_timeout;
   ++where.life;
+  where.beats_owed = 0;
   where.runner = std::make_shared<line>();
   const auto self = worker_supervisor_actor{this};
   const auto number = where.number;
@@ -275,6 +317,24 @@ void worker_supervisor::start_runner(slot& where) {
   where.runner->open(options_.runners->launch(
     {[self, number, life](runner_event event) { caf::anon_send(self, runner_atom_v, number, life, std::move(event)); },
      [self, number, life] { caf::anon_send(self, exited_atom_v, number, life); }}));
+  remind();
+}
+
+void worker_supervisor::start_runner_later(slot& where) {
+  const auto now = options_.clock();
+  while (!where.deaths.empty() && now - where.deaths.front() > options_.restart_window)
+    where.deaths.pop_front();
+  if (where.deaths.size() < 2)
+    return start_runner(where);
+  auto pause = options_.retry_delay;
+  for (auto each = where.deaths.size(); each > 2 && pause < options_.longest_pause; --each)
+    pause *= 2;
+  pause = std::min(pause, options_.longest_pause);
+  spdlog::warn("worker_supervisor: {} runners of {} died within {} s; the next one starts in {} ms",
+               where.deaths.size(), where.name,
+               std::chrono::duration_cast<std::chrono::seconds>(options_.restart_window).count(), pause.count());
+  where.now = phase::pausing;
+  where.deadline = now + pause;
   remind();
 }
 
@@ -334,7 +394,7 @@ void worker_supervisor::abandoned(slot& where, std::uint64_t number, const outco
   else if (where.runner)
     spawn_worker(where);
   else
-    start_runner(where);
+    start_runner_later(where);
 }
 
 void worker_supervisor::close(slot& where) {

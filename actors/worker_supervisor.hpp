@@ -6,7 +6,11 @@
 /// fencing settles who came first where a crash and a completion meet.
 ///
 ///     launching ─ ready ─► working ─ worker down, job running ─► ending_job ─ finished ─► abandoning ─► working
-///                             └ runner ended (or never came up) ─► sweeping ─ swept ─► abandoning ─► launching
+///                             └ runner ended (or never came up) ─► sweeping ─ swept ─► abandoning ─► pausing ─►
+///                             launching
+///
+/// A job may kill or stop its runner, and so take its slot out of service for a while, but never the node: runners that
+/// die are started again after ever longer pauses, and one that does not answer is killed.
 #pragma once
 
 #include "actors/actor_base.hpp"
@@ -49,11 +53,20 @@ struct worker_supervisor_options {
   /// Removes a workspace whose runner died, once its processes are gone. Must not block: called from the actor.
   std::function<void(std::string workspace)> remove_workspace = [](const std::string&) {};
 
-  /// More than `restart_limit` restarts of one slot within `restart_window` end the supervisor, and the node.
+  /// More than `restart_limit` restarts of one slot within `restart_window` end the supervisor, and the node: of its
+  /// worker, or of its runner as long as no runner of this node has ever come up.
   std::size_t restart_limit = 5;
   std::chrono::milliseconds restart_window{60'000};
   /// How long a runner may take to come up, to end a job's tree by KILL, or to quit; then it is killed itself.
   std::chrono::milliseconds runner_timeout{10'000};
+  /// A runner is asked for a sign of life so often, and killed once it owes `beats_missed` of them, or
+  /// `beats_missed_stopping` while all stop at once.
+  std::chrono::milliseconds beat_every{5'000};
+  int beats_missed = 6;
+  int beats_missed_stopping = 2;
+  /// The second death of a runner of a slot within `restart_window` is followed by a pause of `retry_delay`, each
+  /// further one by a pause twice as long, up to this.
+  std::chrono::milliseconds longest_pause{30'000};
   /// How long the database may take to end what a worker held before it is asked again.
   std::chrono::milliseconds store_timeout{30'000};
   /// Pause before something is tried or looked at again.
@@ -71,7 +84,7 @@ public:
   behavior_type make_behavior() override;
 
 private:
-  enum class phase : std::uint8_t { sweeping, abandoning, launching, working, ending_job, closing, closed };
+  enum class phase : std::uint8_t { sweeping, abandoning, pausing, launching, working, ending_job, closing, closed };
 
   /// A runner and what it runs. Shared with the worker, which sends commands from another thread.
   class line {
@@ -109,6 +122,10 @@ private:
     std::uint64_t abandon_number = 0;
     std::chrono::steady_clock::time_point deadline{};
     std::deque<std::chrono::steady_clock::time_point> restarts;
+    /// When its runners died of themselves, within the window.
+    std::deque<std::chrono::steady_clock::time_point> deaths;
+    /// Signs of life that its runner owes.
+    int beats_owed = 0;
   };
 
   // -- what happens --------------------------------------------------------------------------------------------------
@@ -126,9 +143,14 @@ private:
   [[nodiscard]] bool leaves(const slot& where) const noexcept { return stopping_ || where.number > wanted_; }
   void stop_slot(slot& where);
   void tick();
+  /// Asks every runner for a sign of life.
+  void beat();
+  /// The runner of `where` died without being told to. False if the supervisor ends because of it.
+  bool note_death(slot& where, bool came_up);
 
   // -- what is done --------------------------------------------------------------------------------------------------
   void start_runner(slot& where);
+  void start_runner_later(slot& where);
   void spawn_worker(slot& where);
   void end_job(slot& where);
   void tell(slot& where, const runner_command& command);
@@ -157,6 +179,8 @@ private:
   std::optional<stop_mode> stopping_;
   std::vector<caf::typed_response_promise<outcome>> stop_promises_;
   bool reminded_ = false;
+  std::chrono::steady_clock::time_point beat_at_{};
+  bool any_came_up_ = false;
   std::uint64_t restarts_ = 0;
 };
 

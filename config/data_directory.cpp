@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <fstream>
 #include <sys/file.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 
 namespace kcx {
@@ -118,12 +120,27 @@ error in_use(const fs::path& path, int lock) {
   return {ec::data_in_use, "data directory " + path.string() + " is in use by " + who, {}};
 }
 
-expected<int> take_lock(const fs::path& path) {
+/// Waits for the lock: a node that was killed has it until the last of its threads has come back from the disk.
+bool lock_within(int file, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds pause{20};
+  for (;; patience -= pause) {
+    if (::flock(file, LOCK_EX | LOCK_NB) == 0)
+      return true;
+    const int number = errno;
+    if (number != EWOULDBLOCK || patience <= std::chrono::milliseconds{0}) {
+      errno = number;
+      return false;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+expected<int> take_lock(const fs::path& path, std::chrono::milliseconds patience) {
   auto file = path / "node.lock";
   file_handle lock{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!lock)
     return failed("cannot open " + file.string(), errno);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_within(lock.get(), patience)) {
     if (errno == EWOULDBLOCK)
       return in_use(path, lock.get());
     return failed("cannot lock " + file.string(), errno);
@@ -191,7 +208,7 @@ outcome replace_file(const fs::path& file, std::string_view content) {
   return done{};
 }
 
-expected<data_directory> data_directory::open(const fs::path& path) {
+expected<data_directory> data_directory::open(const fs::path& path, std::chrono::milliseconds patience) {
   std::error_code problem;
   auto whole = fs::absolute(path, problem).lexically_normal();
   if (!whole.has_filename())
@@ -203,7 +220,7 @@ expected<data_directory> data_directory::open(const fs::path& path) {
     return std::move(checked).error();
   if (auto checked = check_owned(whole); !checked)
     return std::move(checked).error();
-  auto lock = take_lock(whole);
+  auto lock = take_lock(whole, patience);
   if (!lock)
     return std::move(lock).error();
   data_directory opened{whole, *lock};

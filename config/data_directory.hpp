@@ -10,6 +10,7 @@
 
 #include "config/error.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -27,10 +28,11 @@ struct node_addresses {
 class data_directory {
 public:
   /// Creates what is missing (directories 0700; for root 0711, as jobs of other accounts work below), takes the lock
-  /// and reads or makes the admin token. Fails with ec::data_in_use (another node has it; the message names its
-  /// process), ec::invalid_setting (on a network file system, or full of files that are not KCX's) or
-  /// ec::system_failed.
-  static expected<data_directory> open(const std::filesystem::path& path);
+  /// and reads or makes the admin token. Waits up to `patience` for the lock, since a node that was killed a moment ago
+  /// may still have it. Fails with ec::data_in_use (another node has it; the message names its process),
+  /// ec::invalid_setting (on a network file system, or full of files that are not KCX's) or ec::system_failed.
+  static expected<data_directory> open(const std::filesystem::path& path,
+                                       std::chrono::milliseconds patience = std::chrono::milliseconds{3'000});
 
   data_directory(data_directory&& other) noexcept;
   data_directory& operator=(data_directory&&) = delete;

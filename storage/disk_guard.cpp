@@ -6,7 +6,7 @@
 
 namespace kcx {
 
-outcome disk_guard::check(std::chrono::steady_clock::time_point now) {
+outcome disk_guard::check(std::int64_t owed, std::chrono::steady_clock::time_point now) {
   if (min_free_ <= 0)
     return done{};
   if (now >= ask_at_) {
@@ -16,11 +16,14 @@ outcome disk_guard::check(std::chrono::steady_clock::time_point now) {
       known ? static_cast<std::int64_t>(about.f_bavail * about.f_frsize) : std::numeric_limits<std::int64_t>::max();
     ask_at_ = now + every_;
   }
-  if (free_ >= min_free_)
+  // Not a sum: "unknown" is as large as a number can be.
+  if (free_ >= min_free_ && free_ - min_free_ >= owed)
     return done{};
   return error{ec::storage_full,
-               "the disk of " + directory_.string() + " has " + std::to_string(free_) + " bytes free, less than the " +
-                 std::to_string(min_free_) + " of the option min-free; new work waits until there is space",
+               "the disk of " + directory_.string() + " has " + std::to_string(free_) + " bytes free" +
+                 (owed > 0 ? ", " + std::to_string(owed) + " of them for what is stored already," : std::string{","}) +
+                 " less than the " + std::to_string(min_free_) +
+                 " of the option min-free; no new work is taken until there is space",
                {}};
 }
 

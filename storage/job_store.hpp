@@ -157,6 +157,9 @@ public:
 
   // -- transaction ---------------------------------------------------------------------------------------------------
 
+  /// By how many bytes the files will still grow for what was stored already. 0 if that is not known.
+  [[nodiscard]] virtual std::int64_t owed_bytes() noexcept = 0;
+
   /// Makes everything since the last commit durable (fsync). Fails with storage_full, storage_busy or storage_failed;
   /// then everything since the last commit is rolled back.
   [[nodiscard]] virtual outcome commit() = 0;

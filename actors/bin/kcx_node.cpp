@@ -33,11 +33,17 @@ sigset_t awaited_signals() {
   return set;
 }
 
+/// SIGUSR1 and SIGUSR2 mean something only where this process sent them.
+bool counts(const siginfo_t& info) {
+  return (info.si_signo != SIGUSR1 && info.si_signo != SIGUSR2) || info.si_pid == getpid();
+}
+
 /// Waits for a signal of the set, at most until `deadline`; 0 if that comes first.
 int await_signal(const sigset_t& set, std::optional<steady_clock::time_point> deadline) {
   for (;;) {
+    siginfo_t info{};
     if (!deadline) {
-      if (const int signal = sigwaitinfo(&set, nullptr); signal > 0)
+      if (const int signal = sigwaitinfo(&set, &info); signal > 0 && counts(info))
         return signal;
       continue;
     }
@@ -46,7 +52,7 @@ int await_signal(const sigset_t& set, std::optional<steady_clock::time_point> de
       return 0;
     const timespec span{static_cast<time_t>(left.count() / 1'000'000'000),
                         static_cast<long>(left.count() % 1'000'000'000)};
-    if (const int signal = sigtimedwait(&set, nullptr, &span); signal > 0)
+    if (const int signal = sigtimedwait(&set, &info, &span); signal > 0 && counts(info))
       return signal;
   }
 }

@@ -135,7 +135,9 @@ void http_bridge::ready(const call& ask) {
   // The database answers only between two commits, a reader only when its file can be read: both prove that they work.
   request(peers_.database, settings_.read_timeout, status_atom_v)
     .then(
-      [this, ask](const actor_status&) {
+      [this, ask](const actor_status& now) {
+        if (now.value("disk_full", false))
+          return ask.answer({ec::storage_full, "the disk of the data directory is too full to take new work", {}});
         read<queue_stats>(
           [ask](expected<queue_stats> stats) {
             if (stats)

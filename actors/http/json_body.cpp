@@ -55,6 +55,9 @@ std::variant<nlohmann::json, response> json_body(const request& ask) {
     return nlohmann::json::parse(ask.body);
   } catch (const nlohmann::json::parse_error& failure) {
     return problem(kinds::malformed_body, words_of(failure));
+  } catch (const nlohmann::json::out_of_range&) {
+    // Its text would repeat the number, however many digits that has.
+    return problem(kinds::malformed_body, "a number of the JSON is too large to be represented");
   }
 }
 

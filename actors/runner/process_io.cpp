@@ -183,13 +183,18 @@ void process_io::reap_strays() {
   });
 }
 
-expected<std::size_t> process_io::sweep_marked(const std::string& marker, milliseconds patience) {
+expected<std::size_t> process_io::sweep_marked(const std::string& marker, const std::string& workspaces,
+                                               milliseconds patience) {
+  const auto left_behind = [&](const process_entry& entry) {
+    return has_environment_entry(entry.pid, marker) ||
+           (!workspaces.empty() && !entry.terminal && works_below(entry.pid, workspaces));
+  };
   const auto give_up_at = std::chrono::steady_clock::now() + patience;
   std::size_t found = 0;
   for (milliseconds pause{1};; pause = std::min(pause * 2, milliseconds{50})) {
     std::vector<pid_t> left;
     for (const auto& entry : list_processes()) {
-      if (entry.pid == ::getpid() || entry.state == 'Z' || !has_environment_entry(entry.pid, marker))
+      if (entry.pid == ::getpid() || entry.state == 'Z' || !left_behind(entry))
         continue;
       left.push_back(entry.pid);
       // A job may have started something with an environment of its own.

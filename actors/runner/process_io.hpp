@@ -53,11 +53,12 @@ public:
   /// orphans, and joins the thread. No listener is called after it. Calling it again does nothing.
   void stop(milliseconds patience);
 
-  /// Kills every process but this one whose environment holds `marker` ("KCX_NODE_ID=…", see node_marker()), with all
-  /// below it, and waits until they are gone. For the start of a node, before anything runs: it ends what an earlier
-  /// node of the same data directory left behind. Returns how many processes were found. Fails with ec::timeout if some
-  /// are still there after `patience`. Blocks.
-  [[nodiscard]] static expected<std::size_t> sweep_marked(const std::string& marker,
+  /// Kills every process but this one whose environment holds `marker` ("KCX_NODE_ID=…", see node_marker()), or which
+  /// works below `workspaces` (absolute; empty: nowhere) without a terminal, with all below it, and waits until they
+  /// are gone. A job can drop the marker, or leave its workspace; not found is only who did both. For the start of a
+  /// node, before anything runs: it ends what an earlier node of the same data directory left behind. Returns how many
+  /// processes were found. Fails with ec::timeout if some are still there after `patience`. Blocks.
+  [[nodiscard]] static expected<std::size_t> sweep_marked(const std::string& marker, const std::string& workspaces = {},
                                                           milliseconds patience = milliseconds{10'000});
 
 private:

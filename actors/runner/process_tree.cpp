@@ -9,6 +9,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <memory>
 #include <optional>
 #include <unistd.h>
@@ -37,9 +38,11 @@ std::optional<process_entry> read_entry(int proc, std::string_view name) {
   text[size] = '\0';
   // The name in parentheses may itself hold parentheses and blanks; what follows the last one does not.
   const char* rest = std::strrchr(text, ')');
+  int terminal = 0;
   if (rest == nullptr ||
-      std::sscanf(rest, ") %c %d %d %d", &entry.state, &entry.parent, &entry.group, &entry.session) != 4)
+      std::sscanf(rest, ") %c %d %d %d %d", &entry.state, &entry.parent, &entry.group, &entry.session, &terminal) != 5)
     return {};
+  entry.terminal = terminal != 0;
   return entry;
 }
 
@@ -136,6 +139,13 @@ bool has_environment_entry(pid_t pid, std::string_view entry) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return false;
+}
+
+bool works_below(pid_t pid, std::string_view directory) {
+  char target[PATH_MAX];
+  const auto size = ::readlink(("/proc/" + std::to_string(pid) + "/cwd").c_str(), target, sizeof target);
+  const std::string_view where{target, size > 0 ? static_cast<std::size_t>(size) : 0};
+  return where.size() > directory.size() && where.starts_with(directory) && where[directory.size()] == '/';
 }
 
 } // namespace kcx

@@ -20,6 +20,8 @@ struct process_entry {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
+  /// It has a controlling terminal: a person's, since no job gets one.
+  bool terminal = false;
   /// 'Z' is a zombie: dead and not yet reaped.
   char state = '?';
 };
@@ -41,5 +43,9 @@ std::size_t kill_descendants(std::span<const pid_t> except = {});
 
 /// Whether the initial environment of a process holds exactly this entry ("NAME=value"). False if it cannot be read.
 [[nodiscard]] bool has_environment_entry(pid_t pid, std::string_view entry);
+
+/// Whether the working directory of a process lies below `directory` (absolute, without a trailing slash), also where
+/// that was removed meanwhile. False if it cannot be read.
+[[nodiscard]] bool works_below(pid_t pid, std::string_view directory);
 
 } // namespace kcx

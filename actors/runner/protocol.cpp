@@ -202,6 +202,10 @@ json to_json(const quit_command&) {
   return {{"kind", "quit"}};
 }
 
+json to_json(const ping_command&) {
+  return {{"kind", "ping"}};
+}
+
 runner_command command_from(const json& from) {
   const auto& kind = from.at("kind").get_ref<const std::string&>();
   if (kind == "start")
@@ -212,6 +216,8 @@ runner_command command_from(const json& from) {
     return kill_command{};
   if (kind == "quit")
     return quit_command{};
+  if (kind == "ping")
+    return ping_command{};
   throw std::invalid_argument{"unknown command"};
 }
 
@@ -332,6 +338,10 @@ finished_event finished_from(const json& from) {
   return event;
 }
 
+json to_json(const pong_event&) {
+  return {{"kind", "pong"}};
+}
+
 runner_event event_from(const json& from) {
   const auto& kind = from.at("kind").get_ref<const std::string&>();
   if (kind == "ready")
@@ -344,6 +354,8 @@ runner_event event_from(const json& from) {
     return log_event{key_from(from), from.at("bytes").get<std::uint64_t>()};
   if (kind == "finished")
     return finished_from(from);
+  if (kind == "pong")
+    return pong_event{};
   throw std::invalid_argument{"unknown event"};
 }
 

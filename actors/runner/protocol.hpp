@@ -98,7 +98,12 @@ struct quit_command {
   bool operator==(const quit_command&) const = default;
 };
 
-using runner_command = std::variant<start_command, cancel_command, kill_command, quit_command>;
+/// Answered by pong_event as soon as the runner reads it.
+struct ping_command {
+  bool operator==(const ping_command&) const = default;
+};
+
+using runner_command = std::variant<start_command, cancel_command, kill_command, quit_command, ping_command>;
 
 // -- events: runner to node -------------------------------------------------------------------------------------------
 
@@ -183,7 +188,12 @@ struct finished_event {
   bool operator==(const finished_event&) const = default;
 };
 
-using runner_event = std::variant<ready_event, started_event, step_event, log_event, finished_event>;
+/// A sign of life: the answer to ping_command.
+struct pong_event {
+  bool operator==(const pong_event&) const = default;
+};
+
+using runner_event = std::variant<ready_event, started_event, step_event, log_event, finished_event, pong_event>;
 
 // -- frames -----------------------------------------------------------------------------------------------------------
 

@@ -148,6 +148,8 @@ void runner::obey(const runner_command& command) {
     job_->kill();
   else if (std::holds_alternative<quit_command>(command))
     leave();
+  else if (std::holds_alternative<ping_command>(command))
+    emit(pong_event{});
 }
 
 void runner::start(start_command command) {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <new>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <system_error>
 
 namespace kcx::sqlite {
@@ -73,6 +74,15 @@ connection::connection(const std::filesystem::path& file, int flags, std::chrono
   database_.exec("PRAGMA mmap_size = 0");
   // Savepoints spill to temporary files otherwise, and giving their memory back costs more than the SQL.
   database_.exec("PRAGMA temp_store = MEMORY");
+  struct stat about {};
+  if (::stat(file_.c_str(), &about) == 0)
+    identity_ = {about.st_dev, about.st_ino};
+}
+
+bool connection::is_in_place() const noexcept {
+  struct stat about {};
+  return ::stat(file_.c_str(), &about) == 0 && about.st_size > 0 &&
+         identity_ == std::pair<std::uint64_t, std::uint64_t>{about.st_dev, about.st_ino};
 }
 
 cursor connection::use(const char* sql) {

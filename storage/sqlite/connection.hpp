@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 struct sqlite3;
 
@@ -100,10 +101,15 @@ public:
   [[nodiscard]] bool in_transaction() const noexcept;
   [[nodiscard]] std::int64_t last_id() const noexcept { return database_.getLastInsertRowid(); }
   [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
+  /// Whether the path still leads to the file that is open, and that is not empty: SQLite itself would go on writing
+  /// into a file that nobody can open any more.
+  [[nodiscard]] bool is_in_place() const noexcept;
 
 private:
   std::filesystem::path file_;
   SQLite::Database database_;
+  /// Device and inode, as they were when it was opened.
+  std::pair<std::uint64_t, std::uint64_t> identity_{};
   std::unordered_map<const char*, std::unique_ptr<SQLite::Statement>> statements_;
 };
 

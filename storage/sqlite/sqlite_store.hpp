@@ -44,6 +44,7 @@ public:
   sqlite_store(const sqlite_store&) = delete;
   sqlite_store& operator=(const sqlite_store&) = delete;
 
+  std::int64_t owed_bytes() noexcept override;
   outcome commit() override;
   void rollback() noexcept override;
   [[nodiscard]] bool in_transaction() const noexcept override { return db_->in_transaction(); }

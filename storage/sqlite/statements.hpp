@@ -258,6 +258,9 @@ inline constexpr const char* select_history =
 /// By rowid.
 inline constexpr const char* select_log = "SELECT state, attempt, log_bytes, log_cut FROM jobs WHERE id = ?";
 /// The highest id ever given: what is not above it and not there was removed.
+inline constexpr const char* raise_highest_id = "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'jobs'";
+inline constexpr const char* insert_highest_id = "INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?1)";
+inline constexpr const char* page_count = "PRAGMA page_count";
 inline constexpr const char* select_highest_id = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'";
 inline constexpr const char* select_node_id = "SELECT node_id FROM node";
 

@@ -33,6 +33,11 @@ outcome sqlite_store::commit() {
     return *unusable_;
   if (!db_->in_transaction())
     return done{};
+  if (!db_->is_in_place())
+    return noted({ec::storage_unusable,
+                  "the database file " + db_->file().string() +
+                    " was removed, replaced or emptied while the node runs; nothing more is stored",
+                  {}});
   try {
     db_->use(sql::commit).run();
     return done{};
@@ -146,6 +151,15 @@ std::string read_node_id(sqlite::connection& db) {
   return row.step() ? row.text(0) : throw sqlite::bad_value{"the database has no node id"};
 }
 
+void pass_over(sqlite::connection& db, job_id used) {
+  const auto row = [&] {
+    auto highest = db.use(sqlite::sql::select_highest_id);
+    return highest.step() ? std::optional{highest.integer(0)} : std::nullopt;
+  }();
+  if (used.value > row.value_or(0))
+    db.use(row ? sqlite::sql::raise_highest_id : sqlite::sql::insert_highest_id).bind(used).run();
+}
+
 } // namespace
 
 expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::path& file, timestamp now,
@@ -155,6 +169,7 @@ expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::pa
   try {
     auto db = sqlite::open_writer(file, now, options.busy_timeout);
     auto node_id = read_node_id(*db);
+    pass_over(*db, options.used_ids);
     return std::unique_ptr<job_store>{
       std::make_unique<sqlite::sqlite_store>(std::move(db), std::move(node_id), options)};
   } catch (...) {

@@ -19,6 +19,9 @@ struct sqlite_options {
   std::chrono::milliseconds busy_timeout{5'000};
   /// What one step of priority is worth in waiting time. See order_key().
   std::chrono::milliseconds ageing_step{60'000};
+  /// Ids up to this one are never given: files of such jobs exist, though an older copy of the database that was put
+  /// back may not know them.
+  job_id used_ids{};
 };
 
 /// Opens the database, creating or migrating it. Readers must be opened after it and closed before it.

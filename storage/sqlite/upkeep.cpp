@@ -10,6 +10,12 @@ namespace kcx::sqlite {
 
 namespace {
 
+constexpr std::int64_t page_bytes = 4'096;
+
+} // namespace
+
+namespace {
+
 std::string name_of(job_id id) {
   return "job " + std::to_string(id.value);
 }
@@ -162,6 +168,21 @@ expected<std::vector<removed_job>> sqlite_store::remove_expired(const retention_
 
 // -- upkeep -----------------------------------------------------------------------------------------------------------
 
+// What lies in the write-ahead log needs its place in the database file at the next checkpoint.
+std::int64_t sqlite_store::owed_bytes() noexcept {
+  if (unusable_)
+    return 0;
+  try {
+    auto row = db_->use(sql::page_count);
+    const auto pages = row.step() ? row.integer(0) : 0;
+    std::error_code unknown;
+    const auto size = std::filesystem::file_size(db_->file(), unknown);
+    return unknown ? 0 : std::max<std::int64_t>(0, pages * page_bytes - static_cast<std::int64_t>(size));
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
 expected<std::int64_t> sqlite_store::checkpoint() {
   if (unusable_)
     return *unusable_;
@@ -172,7 +193,7 @@ expected<std::int64_t> sqlite_store::checkpoint() {
   const auto result = sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &copied);
   if (result != SQLITE_OK && (result & 0xFF) != SQLITE_BUSY) // busy: readers are in the way, the rest comes next time
     return noted(to_error(SQLite::Exception{db_->handle(), result}, db_->file(), system_error_of(*db_)));
-  constexpr std::int64_t frame_bytes = 4'096 + 24;
+  constexpr std::int64_t frame_bytes = page_bytes + 24;
   return std::max(0, in_log - copied) * frame_bytes;
 }
 

@@ -29,7 +29,7 @@ struct fixture : actor_fixture {
   database_actor start() {
     database_options options;
     options.clock = [this] { return clock; };
-    options.admit = [this]() -> outcome {
+    options.admit = [this](std::int64_t) -> outcome {
       return room ? outcome{kcx::done{}} : outcome{error{ec::storage_full, "no room", {}}};
     };
     return sys.spawn<database>(std::make_unique<scripted_store>(script), options);

@@ -124,6 +124,7 @@ public:
       return *failure;
     return std::vector<removed_job>{};
   }
+  std::int64_t owed_bytes() noexcept override { return 0; }
   expected<std::int64_t> checkpoint() override {
     script_.calls.emplace_back("checkpoint");
     return std::int64_t{0};

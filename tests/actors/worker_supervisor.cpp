@@ -20,17 +20,22 @@ using journal = std::shared_ptr<std::vector<std::string>>;
 
 class fake_link : public runner_link {
 public:
-  fake_link(journal log, int number) : log_{std::move(log)}, name_{"runner " + std::to_string(number)} {}
+  fake_link(journal log, std::shared_ptr<int> pings, int number)
+    : log_{std::move(log)}, pings_{std::move(pings)}, name_{"runner " + std::to_string(number)} {}
 
   outcome send(const runner_command& command) override {
     constexpr const char* names[] = {"start", "cancel", "kill job", "quit"};
-    log_->push_back(name_ + ": " + names[command.index()]);
+    if (std::holds_alternative<ping_command>(command))
+      ++*pings_;
+    else
+      log_->push_back(name_ + ": " + names[command.index()]);
     return kcx::done{};
   }
   void kill() noexcept override { log_->push_back(name_ + ": killed"); }
 
 private:
   journal log_;
+  std::shared_ptr<int> pings_;
   std::string name_;
 };
 
@@ -41,13 +46,14 @@ struct fake_host : runner_host {
     runners.push_back(std::move(callbacks));
     const auto number = static_cast<int>(runners.size());
     log_->push_back("runner " + std::to_string(number) + ": launched");
-    return std::make_shared<fake_link>(log_, number);
+    return std::make_shared<fake_link>(log_, pings, number);
   }
   void sweep(std::function<void()> on_empty) override {
     log_->push_back("sweep");
     sweeps.push_back(std::move(on_empty));
   }
 
+  std::shared_ptr<int> pings = std::make_shared<int>(0);
   std::vector<runner_callbacks> runners;
   std::deque<std::function<void()>> sweeps;
 
@@ -345,6 +351,114 @@ CAF_TEST(too many restarts in a window end it with a reason) {
   CAF_CHECK_EQUAL(text_of(ended_with), "worker node/1 had to be restarted more than 5 times within 60 s, the last time "
                                        "because: thrown");
   CAF_CHECK_EQUAL(log->back(), "runner 1: killed");
+}
+
+CAF_TEST(runners that die under their jobs slow their slot down and never end it) {
+  start();
+  for (std::size_t i = 1; i <= 30; ++i) {
+    runner_ends(i);
+    swept();
+    marked();
+    pass(30s);
+    CAF_REQUIRE_EQUAL(host->runners.size(), i + 1);
+    runner_says(i + 1, ready_event{100});
+    CAF_REQUIRE(!ended);
+  }
+}
+
+CAF_TEST(the pause after each death of a runner is twice as long) {
+  start();
+  const auto dies = [&] {
+    runner_ends(host->runners.size());
+    swept();
+    marked();
+  };
+  const auto pause = [&] {
+    const auto before = host->runners.size();
+    auto waited = 0ms;
+    for (; host->runners.size() == before; waited += 250ms)
+      pass(250ms);
+    runner_says(host->runners.size(), ready_event{100});
+    return waited;
+  };
+  dies();
+  CAF_REQUIRE_EQUAL(host->runners.size(), 2u); // at once
+  runner_says(2, ready_event{100});
+  for (const auto expected : {250ms, 500ms, 1000ms, 2000ms}) {
+    dies();
+    CAF_CHECK_EQUAL(pause().count(), expected.count());
+  }
+}
+
+CAF_TEST(a slot that pauses can be stopped) {
+  start();
+  for (std::size_t i = 1; i <= 2; ++i) {
+    runner_ends(i);
+    swept();
+    marked();
+    if (i == 1)
+      runner_says(2, ready_event{100});
+  }
+  CAF_REQUIRE_EQUAL(host->runners.size(), 2u);
+  auto stopped = ask(testee, stop_atom_v, stop_mode::drain);
+  settle();
+  CAF_CHECK(take<outcome>(stopped).has_value());
+}
+
+CAF_TEST(a node whose runners never come up gives up) {
+  spawn();
+  swept();
+  marked();
+  for (std::size_t i = 1; i <= 6; ++i) {
+    CAF_REQUIRE(!ended);
+    CAF_REQUIRE_EQUAL(host->runners.size(), i);
+    runner_ends(i);
+    if (i == 6)
+      break;
+    swept();
+    marked();
+    while (host->runners.size() == i)
+      pass(250ms);
+  }
+  CAF_REQUIRE(ended);
+  CAF_CHECK(text_of(ended_with).find("because: its runner does not come up") != std::string::npos);
+}
+
+CAF_TEST(a runner that gives no sign of life is killed and its job marked) {
+  start();
+  start_job();
+  for (int i = 0; i < 6; ++i) {
+    pass(5s);
+    CAF_CHECK_EQUAL(story(), "");
+  }
+  CAF_CHECK_EQUAL(*host->pings, 6);
+  pass(5s);
+  CAF_CHECK_EQUAL(story(), "runner 1: killed; ");
+  runner_ends(1);
+  swept();
+  marked();
+  CAF_CHECK_EQUAL(story(), "sweep; marked node/1; runner 2: launched; ");
+}
+
+CAF_TEST(a runner that answers is left alone) {
+  start();
+  start_job();
+  for (int i = 0; i < 30; ++i) {
+    pass(5s);
+    runner_says(1, pong_event{});
+  }
+  CAF_CHECK_EQUAL(story(), "");
+}
+
+CAF_TEST(a silent runner is killed soon while all stop at once) {
+  start();
+  start_job();
+  caf::anon_send(testee, stop_atom_v, stop_mode::now);
+  settle();
+  log->clear();
+  for (int i = 0; i < 3; ++i)
+    pass(5s);
+  CAF_CHECK(std::ranges::count(*log, "runner 1: killed") > 0);
 }
 
 CAF_TEST(restarts that are far apart are no reason to end) {

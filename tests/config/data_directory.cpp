@@ -9,13 +9,16 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace kcx;
 using namespace kcx::test;
+using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
@@ -79,10 +82,24 @@ CAF_TEST(a second node is refused by name of the process that holds the director
   temp_dir dir;
   auto first = data_directory::open(dir / "d");
   CAF_REQUIRE(first.has_value());
-  auto second = data_directory::open(dir / "d");
+  auto second = data_directory::open(dir / "d", 0ms);
   CAF_REQUIRE_EQUAL(code_of(second), "data_in_use");
   CAF_CHECK(contains(second.error().message, (dir / "d").string()));
   CAF_CHECK(contains(second.error().message, "process " + std::to_string(::getpid())));
+}
+
+CAF_TEST(a lock that is let go of soon is waited for) {
+  temp_dir dir;
+  auto first = data_directory::open(dir / "d");
+  CAF_REQUIRE(first.has_value());
+  std::optional<data_directory> held{*std::move(first)};
+  std::thread dying{[&] {
+    std::this_thread::sleep_for(100ms); // the wait of the other is what is tested
+    held.reset();
+  }};
+  auto second = data_directory::open(dir / "d", 60s);
+  dying.join();
+  CAF_CHECK_EQUAL(code_of(second), "none");
 }
 
 CAF_TEST(the lock goes with a process that is killed) {
@@ -100,7 +117,7 @@ CAF_TEST(the lock goes with a process that is killed) {
   ::close(ready[1]);
   char byte = 0;
   CAF_REQUIRE_EQUAL(::read(ready[0], &byte, 1), 1);
-  auto refused = data_directory::open(dir / "d");
+  auto refused = data_directory::open(dir / "d", 0ms);
   CAF_REQUIRE_EQUAL(code_of(refused), "data_in_use");
   CAF_CHECK(contains(refused.error().message, "process " + std::to_string(child)));
   CAF_CHECK(fs::exists(dir / "d/node.json"));

@@ -1,4 +1,7 @@
 """kill -9 of the node, and what a restart finds."""
+import os
+import signal
+
 from kcx_node import processes_matching, unique_sleep, wait_until
 
 
@@ -85,3 +88,37 @@ def test_a_finished_job_and_its_log_are_the_same_after_a_crash(start_node):
     node.start()
     assert node.job(job["id"]) == job
     assert node.log(job["id"]) == log
+
+
+def test_what_dropped_its_mark_is_ended_before_the_job_runs_again(start_node):
+    node = start_node(slots=1)
+    sleep = unique_sleep()
+    job = node.submit("env -i setsid $SLEEP & echo up; wait", env={"SLEEP": sleep}, on_interrupt="requeue")
+    assert next(node.follow(job["id"])) == "up"
+    left = wait_until(lambda: processes_matching(sleep), what="the process is up")
+    runner = node.workers()[0]["runner_pid"]
+    # Node and runner at one moment: neither can end the other's processes.
+    os.kill(node.pid, signal.SIGSTOP)
+    os.kill(runner, signal.SIGKILL)
+    node.kill9()
+    node.start()
+    assert not set(left) & set(processes_matching(sleep)), "never two live copies"
+    job = node.wait_for_state(job["id"], "running")
+    assert job["attempt"] == 2
+
+
+def test_an_older_database_that_is_put_back_gives_no_id_twice(start_node):
+    node = start_node(slots=1)
+    node.run("echo first")
+    assert node.terminate() == 0
+    backup = (node.data / "kcx.db").read_bytes()
+    node.start()
+    later = [node.run("echo later")["id"] for _ in range(3)]
+    assert node.terminate() == 0
+    for name in ("kcx.db", "kcx.db-wal", "kcx.db-shm"):
+        (node.data / name).unlink(missing_ok=True)
+    (node.data / "kcx.db").write_bytes(backup)
+    node.start()
+    job = node.run("echo new")
+    assert job["id"] > max(later)
+    assert job["state"] == "succeeded" and node.log(job["id"]) == "new\n"

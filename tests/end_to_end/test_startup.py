@@ -111,6 +111,7 @@ def test_a_port_that_is_taken_is_refused_by_name(make_node):
 @pytest.mark.parametrize("option,value", [
     ("slots", "0"), ("slots", "many"), ("slots", "-1"), ("http", "nonsense"), ("http", "127.0.0.1:99999"),
     ("inspect", "127.0.0.1:x"), ("config", "/no/such/file.ini"), ("data", "/proc/nothing"),
+    ("runner", "/no/such/runner"), ("runner", "/etc/passwd"),
 ])
 def test_a_wrong_option_is_refused_by_name_and_value(make_node, option, value):
     output = refused(make_node(), **{option: value})

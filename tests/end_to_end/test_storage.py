@@ -144,9 +144,11 @@ def test_waiting_jobs_wait_for_space_and_then_run(make_node, small_disk, fifo):
                what="the claim is held back")
     assert node.job(waiting["id"])["state"] == "queued"
     node.submit_raw({"command": "true"}).problem(507, "storage_full")
+    node.request("GET", "/readyz").problem(507, "storage_full")
     ballast.unlink()
     assert node.wait(waiting["id"])["state"] == "succeeded"
     assert node.log(waiting["id"]) == "ran\n"
+    assert node.request("GET", "/readyz").status == 200
 
 
 def test_nothing_acknowledged_is_lost_to_a_disk_that_fills_up(make_node, small_disk):
@@ -186,6 +188,25 @@ def test_damage_in_any_page_is_refused_at_start_and_nothing_is_written(node):
     assert str(database) in failure.value.output and "damaged" in failure.value.output
     assert len(failure.value.output.strip().splitlines()) == 1 or "warning" in failure.value.output
     assert database.read_bytes() == before
+
+
+@pytest.mark.parametrize("harm", ["removed", "emptied", "replaced"])
+def test_a_database_file_that_is_taken_away_stops_all_writing(start_node, harm):
+    node = start_node(slots=1)
+    node.run("true")
+    database = node.data / "kcx.db"
+    if harm == "removed":
+        database.unlink()
+    elif harm == "emptied":
+        os.truncate(database, 0)
+    else:
+        copy = database.with_name("copy")
+        copy.write_bytes(database.read_bytes())
+        copy.rename(database)
+    for _ in range(2):
+        problem = node.submit_raw({"command": "true"}).problem(500, "storage_unusable")
+        assert "was removed, replaced or emptied while the node runs" in problem["detail"]
+    assert node.terminate() == 0
 
 
 def test_the_data_directory_holds_nothing_that_others_can_read(node):

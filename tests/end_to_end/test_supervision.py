@@ -44,6 +44,50 @@ def test_a_killed_runner_fails_its_job_exactly_once(start_node):
     assert_failed_once_by_its_worker(node, job, sleep)
 
 
+def test_jobs_that_kill_their_runner_never_end_the_node(start_node):
+    node = start_node(slots=2)
+    bystander = node.submit(unique_sleep())
+    node.wait_for_state(bystander["id"], "running")
+    job = node.submit("kill -9 $PPID; sleep 60", max_attempts=7, backoff_s=0, retry_on=["worker_crashed"])
+    job = node.wait(job["id"], timeout=90)
+    assert (job["state"], job["reason"], job["attempt"]) == ("failed", "worker_crashed", 7)
+    assert node.job(bystander["id"])["state"] == "running", "others are not disturbed"
+    assert node.run("true")["state"] == "succeeded"
+
+
+def test_a_node_with_a_stopped_runner_can_still_be_stopped(start_node):
+    node = start_node(slots=1)
+    sleep = unique_sleep()
+    job = node.submit(f"echo up; {sleep}")
+    assert next(node.follow(job["id"])) == "up"
+    os.kill(worker_of(node, job["id"])["runner_pid"], signal.SIGSTOP)
+    node.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: "stopping:" in node.output(), what="the drain has begun")
+    node.process.send_signal(signal.SIGTERM)
+    assert node.ended(60) == 0
+    assert processes_matching(sleep) == []
+
+
+def test_a_stopped_runner_is_given_up_and_its_job_with_it(start_node):
+    node = start_node(slots=1)
+    sleep = unique_sleep()
+    job = node.submit(f"echo up; kill -STOP $PPID; {sleep}")
+    assert next(node.follow(job["id"])) == "up"
+    assert node.request("POST", f"/v1/jobs/{job['id']}/cancel").status == 202
+    job = node.wait(job["id"], timeout=120)
+    assert job["state"] == "cancelled"
+    assert processes_matching(sleep) == []
+    assert node.run("true")["state"] == "succeeded"
+
+
+def test_signals_that_mean_nothing_are_ignored(node):
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
+        node.process.send_signal(number)
+    assert node.run("true")["state"] == "succeeded"
+    assert node.process.poll() is None
+    assert node.request("GET", "/readyz").status == 200
+
+
 def test_a_killed_idle_runner_is_replaced(start_node):
     node = start_node(slots=1)
     node.run("true")

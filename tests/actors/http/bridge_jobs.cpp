@@ -106,6 +106,16 @@ CAF_TEST(broken JSON is refused with its position) {
   CAF_CHECK(result->json()["detail"].get<std::string>().find("line 2") != std::string::npos);
 }
 
+CAF_TEST(a number that nothing can hold is malformed and is not repeated) {
+  bridge_harness bridge;
+  for (const std::string& number : {std::string{"1e999"}, std::string(10'000, '9')}) {
+    const auto result = bridge.post("/v1/jobs", R"({"command":"true","priority":)" + number + "}");
+    CAF_CHECK_EQUAL(result->status(), 400u);
+    CAF_CHECK_EQUAL(result->code(), "malformed_body");
+    CAF_CHECK_LESS(result->json().dump().size(), 1'000u);
+  }
+}
+
 CAF_TEST(an empty body is malformed) {
   bridge_harness bridge;
   CAF_CHECK_EQUAL(bridge.post("/v1/jobs", "")->code(), "malformed_body");

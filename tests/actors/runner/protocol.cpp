@@ -57,9 +57,12 @@ std::string body_of(const Message& message) {
 } // namespace
 
 CAF_TEST(every command survives its way over the socket) {
-  const std::vector<runner_command> commands{
-    full_start(), cancel_command{{{1}, 2}, cancel_cause::node_stop, milliseconds{4}},
-    cancel_command{{{1}, 2}, cancel_cause::cancelled, {}}, kill_command{}, quit_command{}};
+  const std::vector<runner_command> commands{full_start(),
+                                             cancel_command{{{1}, 2}, cancel_cause::node_stop, milliseconds{4}},
+                                             cancel_command{{{1}, 2}, cancel_cause::cancelled, {}},
+                                             kill_command{},
+                                             quit_command{},
+                                             ping_command{}};
   for (const auto& command : commands) {
     const auto back = decode_command(body_of(command));
     CAF_REQUIRE(back.has_value());
@@ -68,9 +71,12 @@ CAF_TEST(every command survives its way over the socket) {
 }
 
 CAF_TEST(every event survives its way over the socket) {
-  const std::vector<runner_event> events{ready_event{7}, started_event{{{1}, 2}, timestamp{milliseconds{3}}, 4},
+  const std::vector<runner_event> events{ready_event{7},
+                                         started_event{{{1}, 2}, timestamp{milliseconds{3}}, 4},
                                          step_event{{{1}, 2}, 3, step_state::failed, 4, {}, timestamp{milliseconds{5}}},
-                                         log_event{{{1}, 2}, 99}, full_finished()};
+                                         log_event{{{1}, 2}, 99},
+                                         full_finished(),
+                                         pong_event{}};
   for (const auto& event : events) {
     const auto back = decode_event(body_of(event));
     CAF_REQUIRE(back.has_value());

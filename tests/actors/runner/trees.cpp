@@ -4,7 +4,9 @@
 #include "caf/test/unit_test.hpp"
 #include "tests/actors/runner/support.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <future>
 
 using namespace kcx;
@@ -215,6 +217,33 @@ CAF_TEST(processes of an earlier node are found by their mark) {
   const auto again = process_io::sweep_marked(node_marker(s.node_id));
   CAF_REQUIRE(again.has_value());
   CAF_CHECK_EQUAL(*again, 0u);
+}
+
+CAF_TEST(who dropped the mark is known by the workspace) {
+  slot s;
+  auto job = s.job("env -i setsid sleep 1000 & echo up; sleep 99");
+  s.start(job);
+  s.wait_for_log(job, "up");
+  // As after a death of node and runner: the process has no parent of ours and no mark, only a place.
+  const auto left = [&] {
+    const auto all = list_processes();
+    return std::ranges::count_if(all, [&](const auto& entry) {
+      return entry.state != 'Z' && works_below(entry.pid, std::filesystem::path{job.workspace}.parent_path().string());
+    });
+  };
+  CAF_REQUIRE_GREATER(left(), 0);
+  const auto found =
+    process_io::sweep_marked("KCX_NODE_ID=nobody", std::filesystem::path{job.workspace}.parent_path().string());
+  CAF_REQUIRE(found.has_value());
+  CAF_CHECK_GREATER(*found, 1u);
+  CAF_CHECK_EQUAL(left(), 0);
+}
+
+CAF_TEST(only what lies below a directory works below it) {
+  const auto here = std::filesystem::current_path();
+  CAF_CHECK(works_below(::getpid(), here.parent_path().string()));
+  CAF_CHECK(!works_below(::getpid(), here.string()));
+  CAF_CHECK(!works_below(::getpid(), here.string() + "x"));
 }
 
 CAF_TEST(a runner that cannot be started is an error) {
