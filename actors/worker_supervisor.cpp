@@ -177,7 +177,8 @@ void worker_supervisor::worker_down(const caf::down_msg& down) {
   const bool busy = where.runner->running().has_value();
   if (leaves(where) && !down.reason && !busy)
     return close(where);
-  spdlog::error("worker_supervisor: worker {} went down: {}", where.name, text_of(down.reason));
+  spdlog::log(down.reason ? spdlog::level::err : spdlog::level::info, "worker_supervisor: worker {} went down: {}",
+              where.name, text_of(down.reason));
   if (!allow_restart(where, text_of(down.reason)))
     return;
   if (busy)

@@ -122,7 +122,9 @@ bool add_rule(std::map<std::string, Value>& to, std::string_view text, Parse par
 
 bool add_keep(std::map<std::string, std::chrono::milliseconds>& to, std::string_view text) {
   return add_rule(to, text, [](std::string_view word) {
-    const auto span = parse_duration(word);
+    // A number alone, meant as days and read as seconds, would delete nearly everything.
+    const bool has_unit = word.find_first_not_of("0123456789.") != std::string_view::npos;
+    const auto span = has_unit ? parse_duration(word) : std::nullopt;
     return span && *span >= 1s && *span <= 24h * 36'500 ? span : std::nullopt;
   });
 }
@@ -191,7 +193,8 @@ std::vector<row> job_rows(const settings& base) {
      "Log kept of each attempt of a job that does not say itself",
      [](settings& to, std::string_view value) { return read_size(to.log_limit, value, 4LL << 10, 1LL << 40); }},
     {{"keep", "STATE:DURATION", "(30d; 90d for failed, timed_out and interrupted)",
-      "STATE:DURATION with a final state or \"all\" and a duration from 1s to 36500d or \"forever\"", true},
+      "STATE:DURATION with a final state or \"all\" and a duration with its unit from 1s to 36500d or \"forever\"",
+      true},
      "Jobs",
      "How long jobs of a final state stay listed after their end; may be given several times",
      [](settings& to, std::string_view value) { return add_keep(to.keep, value); }},

@@ -119,14 +119,18 @@ void read_key(reading& in, const json_place& at, const json& value, std::string&
     read_name(in, at, value, member);
 }
 
+bool is_queue_name(std::string_view text) noexcept {
+  return text.size() <= queue_name_bytes && is_plain_name(text, "._-");
+}
+
 void read_queue(reading& in, const json_place& at, const json& value, std::string& member) {
-  auto text = read_text(in.errors, at, value, 64);
+  auto text = read_text(in.errors, at, value, queue_name_bytes);
   if (!text)
     return;
-  if (is_plain_name(*text, "._-"))
+  if (is_queue_name(*text))
     member = std::move(*text);
   else
-    in.errors.add(at, "must be letters, digits, '.', '_' and '-', beginning with a letter or digit");
+    in.errors.add(at, "must be " + std::string{queue_name_rule});
 }
 
 /// Names parted by '/', as repositories have them.

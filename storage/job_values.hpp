@@ -30,6 +30,11 @@ void read_ref(reading& in, const json_place& at, const nlohmann::json& value, st
 /// Each is an id, a ref, or an object with one of them and the condition `if`.
 void read_needs(reading& in, const json_place& at, const nlohmann::json& value, std::vector<job_need>& member);
 /// One plain name: it is part of addresses.
+inline constexpr std::size_t queue_name_bytes = 64;
+inline constexpr std::string_view queue_name_rule =
+  "letters, digits, '.', '_' and '-', beginning with a letter or digit, at most 64 of them";
+/// A queue may have this name.
+[[nodiscard]] bool is_queue_name(std::string_view text) noexcept;
 void read_queue(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
 /// Plain names parted by '/', as repositories have them.
 void read_project(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);

@@ -3,6 +3,7 @@
 #include "actors/http/bridge_requests.hpp"
 #include "actors/http/json_body.hpp"
 #include "actors/http/problem.hpp"
+#include "storage/job_values.hpp"
 
 #include <algorithm>
 
@@ -37,6 +38,8 @@ void http_bridge::list_queues(const call& ask) {
 }
 
 void http_bridge::pause_queue(const call& ask) {
+  if (!is_queue_name(ask.name))
+    return ask.answer({ec::invalid_input, "no queue can have this name: " + std::string{queue_name_rule}, {}});
   write<kcx::done>(
     peers_.database, [this, ask](outcome result) { show_queue(ask, result); }, pause_atom_v, ask.name,
     std::string{"admin"});

@@ -129,7 +129,8 @@ outcome server::impl::listen() {
     acceptor.non_blocking(true, ec);
   if (ec)
     return error{ec::system_failed,
-                 "cannot listen on " + host_text(address) + ":" + std::to_string(options.port) + ": " + ec.message(),
+                 "cannot listen on " + host_text(address) + ":" + std::to_string(options.port) + ": " + ec.message() +
+                   (ec == asio::error::address_in_use ? "; another program, perhaps another node, listens there" : ""),
                  {}};
   bound = acceptor.local_endpoint();
   core->hosts.emplace(host_policy::settings{address.is_loopback(), options.tls.has_value(), bound.port(),

@@ -106,6 +106,7 @@ CAF_TEST(a wrong value is refused with option and value and what is allowed) {
                                                     {"--inspect", "127.0.0.1:70000", "port"},
                                                     {"--drain-timeout", "soon", "0s to 7d"},
                                                     {"--drain-timeout", "8d", "0s to 7d"},
+                                                    {"--keep", "failed:10", "with its unit"},
                                                     {"--ageing-step", "999ms", "1s to 1d"},
                                                     {"--stop-grace", "2h", "0s to 1h"},
                                                     {"--scheduler-threads", "0", "1 to 64"},

@@ -88,6 +88,14 @@ CAF_TEST(a queue is paused and resumed by its name) {
   CAF_CHECK_EQUAL(bridge.ask("POST", "/v1/queues/other/resume")->json()["paused"], false);
 }
 
+CAF_TEST(what no queue can be called is not paused) {
+  bridge_harness bridge;
+  for (const std::string name : {"a%2Fb", "%20", "-x"})
+    CAF_CHECK_EQUAL(bridge.ask("POST", "/v1/queues/" + name + "/pause")->status(), 422u);
+  CAF_CHECK_EQUAL(bridge.ask("POST", "/v1/queues/" + std::string(65, 'q') + "/pause")->status(), 422u);
+  CAF_CHECK(bridge.node.paused.empty());
+}
+
 CAF_TEST(slots and cordons reach the worker supervisor) {
   bridge_harness bridge;
   const auto changed = bridge.ask("PATCH", "/v1/node", {R"({"slots":5})", {{"Content-Type", "application/json"}}});
