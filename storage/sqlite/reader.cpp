@@ -128,16 +128,19 @@ expected<job_page> sqlite_reader::jobs(const job_filter& filter) {
       const auto from = filter.dead_letters ? 1 : std::max<std::int64_t>(1, below - window);
       cursor rows{search};
       bind_filter(rows, filter, below, from, limit - page.items.size());
-      while (rows.step())
+      // A short page now rather than an error later: jobs may carry much, and the machine may be busy.
+      bool late = false;
+      while (!late && rows.step()) {
         page.items.push_back(read_job(rows));
-      below = page.items.size() == limit ? page.items.back().id.value : from;
-      if (std::chrono::steady_clock::now() - started > limit_ / 2)
-        break; // a short page now rather than an error later
+        page.items.back().steps = read_steps(*db_, page.items.back());
+        late = std::chrono::steady_clock::now() - started > limit_ / 2;
+      }
+      below = late || page.items.size() == limit ? page.items.back().id.value : from;
+      if (late || std::chrono::steady_clock::now() - started > limit_ / 2)
+        break;
     }
     if (below > 1)
       page.next = job_id{below};
-    for (auto& job : page.items)
-      job.steps = read_steps(*db_, job);
     return page;
   });
 }

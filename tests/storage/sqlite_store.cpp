@@ -193,4 +193,27 @@ CAF_TEST(a filtered search over many jobs ends in bounded pages and finds the ra
   CAF_CHECK_EQUAL(found, ids{rare.value});
 }
 
+CAF_TEST(a page that takes long to read is short and the next one goes on) {
+  constexpr std::size_t number = 300;
+  job_spec heavy;
+  heavy.command = command_line{true, {"true"}};
+  heavy.metadata = {{"filler", std::vector<int>(20'000, 7)}};
+  must(store().insert(std::vector(number, heavy), timestamp{}));
+  must(store().commit());
+  auto impatient = must(open_sqlite_reader(file(), std::chrono::milliseconds{100}));
+  std::size_t seen = 0;
+  std::size_t pages = 0;
+  job_filter filter;
+  filter.limit = 1'000;
+  do {
+    const auto page = must(impatient->jobs(filter));
+    CAF_REQUIRE(!page.items.empty());
+    seen += page.items.size();
+    ++pages;
+    filter.before = page.next;
+  } while (filter.before);
+  CAF_CHECK_EQUAL(seen, number);
+  CAF_CHECK_GREATER(pages, 1u);
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()
