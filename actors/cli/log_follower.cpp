@@ -1,5 +1,7 @@
 #include "actors/cli/log_follower.hpp"
 
+#include "actors/cli/log_stream.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -62,45 +64,30 @@ struct log_follower::shared_state {
 
 namespace {
 
-std::string log_target(const follow_options& options, std::int32_t attempt, std::uint64_t offset) {
-  auto target = "/v1/jobs/" + std::to_string(options.job) + "/log?follow=1&attempt=" + std::to_string(attempt);
-  if (options.timestamps)
-    target += "&timestamps=1";
-  if (options.tail && offset == 0)
-    target += "&tail=" + std::to_string(*options.tail);
-  else if (offset > 0)
-    target += "&offset=" + std::to_string(offset);
-  return target;
-}
-
 /// Copies one attempt's log to its end. False if that cannot be done.
 template <class State>
 bool copy_attempt(State& state, node_client& node, std::int32_t attempt) {
-  std::uint64_t offset = 0;
+  log_place place{state.options.job, attempt, state.options.timestamps, state.options.tail};
   auto backoff = 100ms;
-  const bool resumable = !state.options.timestamps && !state.options.tail;
   for (;;) {
-    auto before = offset;
-    auto answer = node.stream(log_target(state.options, attempt, offset), [&](std::string_view piece) {
-      offset += piece.size();
-      return state.write(piece);
-    });
-    if (state.failed)
-      return false;
-    if (answer && answer->ok() && state.attempt_over(attempt))
-      return true;
-    // An attempt that was claimed but never started has no log.
-    if (answer && answer->status == 404 && state.attempt_over(attempt))
-      return true;
-    if (answer && !answer->ok() && answer->status / 100 == 4 && answer->status != 404) {
+    const auto before = place.offset;
+    reply refusal;
+    switch (read_log(
+      node, place, [&](std::string_view bytes) { return state.write(bytes); }, refusal)) {
+    case log_result::ended: return true;
+    case log_result::stopped: return false;
+    case log_result::missing:
+      // An attempt that was claimed but never started has no log.
+      if (state.attempt_over(attempt))
+        return true;
+      break;
+    case log_result::refused:
       state.note("cannot read the log of attempt " + std::to_string(attempt) + ": " +
-                 problem_text(answer->status, answer->body));
+                 problem_text(refusal.status, refusal.body));
       return false;
+    case log_result::broken: break;
     }
-    // With time stamps or a tail the bytes seen are no offset to go on from.
-    if (offset > 0 && !resumable && !answer)
-      return false;
-    backoff = offset > before ? 100ms : std::min(backoff * 2, std::chrono::milliseconds{2'000});
+    backoff = place.offset > before ? 100ms : std::min(backoff * 2, std::chrono::milliseconds{2'000});
     if (!state.pause(backoff))
       return false;
   }

@@ -135,11 +135,13 @@ expected<reply> node_client::call(std::string_view method, const std::string& ta
 }
 
 expected<reply> node_client::stream(const std::string& target, const std::function<bool(std::string_view)>& piece,
-                                    std::chrono::milliseconds timeout) {
+                                    std::chrono::milliseconds timeout, const std::string& accept) {
   auto what = prepared("GET", target);
   if (!what)
     return std::move(what).error();
   what->timeout = timeout;
+  if (!accept.empty())
+    what->headers.add("Accept", accept);
   auto answer = client_->stream(*what, piece);
   if (answer)
     return to_reply(*std::move(answer));

@@ -54,10 +54,10 @@ public:
   /// Of the latest call that failed: whether the node may yet have carried it out.
   [[nodiscard]] bool may_have_been_sent() const noexcept { return may_have_been_sent_; }
 
-  /// GET whose 2xx body goes to `piece` as it comes; see http::client::stream. `timeout` bounds the silence, 0 does
-  /// not. Fails like call().
+  /// GET whose 2xx body goes to `piece` as it comes; see http::client::stream. `timeout` bounds the silence. `accept`
+  /// is sent unless empty. Fails like call().
   expected<reply> stream(const std::string& target, const std::function<bool(std::string_view)>& piece,
-                         std::chrono::milliseconds timeout = std::chrono::milliseconds{0});
+                         std::chrono::milliseconds timeout, const std::string& accept = "");
 
 private:
   outcome connect();

@@ -69,7 +69,7 @@ void http_bridge::send_log(const call& ask, const http::log_query& query, std::i
 void http_bridge::open_follower(const call& ask, const http::log_query& query, const job_record& job) {
   const auto id = next_id_++;
   auto body = std::make_shared<http::log_follow>(
-    settings_.files, http::follow_options{query.offset, query.tail, query.timestamps, query.events},
+    settings_.files, http::follow_options{query.offset, query.tail, query.timestamps, query.events, query.exact},
     [self = http_bridge_actor{this}, id] { caf::anon_send(self, expire_atom_v, id); });
   followers_.emplace(id, follower{ask.job, 0, query.events, false, body});
   by_job_.emplace(ask.job.value, id);

@@ -169,6 +169,10 @@ expected<log_query> parse_log_query(const request& ask) {
   if (!timestamps)
     return timestamps.error();
   query.timestamps = *timestamps;
+  const auto exact = flag(ask, "exact");
+  if (!exact)
+    return exact.error();
+  query.exact = *exact;
   const auto tail = bounded<std::uint64_t>(ask, "tail", 0, 1'000'000'000, "a number of lines");
   if (!tail)
     return tail.error();

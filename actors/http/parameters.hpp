@@ -48,6 +48,8 @@ struct log_query {
   bool timestamps = false;
   /// Only so many lines from the end.
   std::optional<std::uint64_t> tail;
+  /// Of events: a piece that is no UTF-8 comes as base64, so that no byte is changed.
+  bool exact = false;
   /// Where to begin: `offset`, or for events the Last-Event-ID header.
   std::uint64_t offset = 0;
   std::optional<byte_range> range;

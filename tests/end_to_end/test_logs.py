@@ -2,15 +2,18 @@
 import base64
 import http.client
 import json
+import os
 import pathlib
 import random
+import subprocess
 import threading
 import time
 import urllib.parse
 
 import pytest
 
-from kcx_node import unique_sleep
+from kcx_node import BUILD, unique_sleep
+from proxy import Proxy
 
 NUMBERS = "".join(f"{n}\n" for n in range(1, 100_001))
 
@@ -251,3 +254,44 @@ def test_a_wrong_secret_is_refused_without_its_value(node, secrets, pointer):
     problem = node.submit_raw({"command": "true", "secrets": dict(secrets, OTHER="hunter2")})
     assert [e["pointer"] for e in problem.problem(422, "invalid_input")["errors"]] == [pointer]
     assert b"hunter2" not in problem.body
+
+
+@pytest.mark.parametrize("flags", [[], ["--timestamps"], ["--tail", "100000"]])
+def test_kcx_follows_over_a_broken_connection_behind_which_the_log_was_cut(node, fifo, flags):
+    """What it had seen is cut out of the log while it is away: it goes on where the kept part begins, and repeats nothing."""
+    job = node.submit(f"seq 1 10000; read x < {fifo.path}; seq 10001 100000", log_limit_bytes=60_000)
+    # Past the first half that is kept, and then away until the job is final.
+    broken, back = threading.Event(), threading.Event()
+
+    def passes(_, piece):
+        if b"10000\\n" in piece and not broken.is_set():
+            broken.set()
+            return Proxy.LAST
+        return not broken.is_set() or back.is_set()
+
+    proxy = Proxy(node.url, passes)
+    client = subprocess.Popen([BUILD / "kcx", "--url", proxy.url, "logs", "-f", *flags, str(job["id"])], text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**os.environ, "KCX_TOKEN": node.token})
+    assert broken.wait(60)
+    fifo.release()
+    assert node.wait(job["id"])["log"]["cut"]
+    back.set()
+    out, err = client.communicate(timeout=60)
+    proxy.close()
+    assert client.returncode == 0, (out[-300:], err)
+    lines = [line[25:] if "--timestamps" in flags and line[10:11] == "T" else line for line in out.splitlines()]
+    numbers = [int(line) for line in lines if line.isdigit()]
+    # One line may be torn where the kept part begins.
+    steps = [b - a for a, b in zip(numbers, numbers[1:])]
+    assert numbers[:10000] == list(range(1, 10001)) and numbers[-1] == 100000, (numbers[:3], numbers[-3:])
+    jumps = [(numbers[i], numbers[i + 1]) for i, step in enumerate(steps) if step != 1]
+    assert len(jumps) <= 2 and sum(a > b for a, b in jumps) <= 1, jumps
+    assert out.count("\n99999\n") + out.count(" 99999\n") == 1
+
+
+def test_kcx_prints_bytes_that_are_no_text_as_they_are(node):
+    job = node.submit("printf 'a\\377\\200b\\303'; printf '\\251\\n'")
+    line = [BUILD / "kcx", "--data", node.data, "logs", "-f", str(job["id"])]
+    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"a\xff\x80b\xc3\xa9\n"

@@ -6,16 +6,14 @@ import pty
 import re
 import select
 import signal
-import socket
 import struct
 import subprocess
 import termios
-import threading
-import urllib.parse
 
 import pytest
 
 from kcx_node import BUILD, ROOT, processes_matching, unique_sleep, wait_until
+from proxy import Proxy
 
 
 def write(path, text):
@@ -167,45 +165,12 @@ def test_a_terminal_shows_the_jobs_live_and_a_table_that_fits(node, tmp_path):
     assert "\x1b" not in shown
 
 
-class OnceDeafProxy:
-    """Forwards to the node; of the first connection the answer is swallowed and the connection cut."""
-
-    def __init__(self, url):
-        self.address = urllib.parse.urlsplit(url)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        self.accepted = 0
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.accepted += 1
-            threading.Thread(target=self.forward, args=(client, self.accepted == 1), daemon=True).start()
-
-    def forward(self, client, deaf):
-        node = socket.create_connection((self.address.hostname, self.address.port))
-        with client, node:
-            while True:
-                ready, _, _ = select.select([client, node], [], [])
-                for source in ready:
-                    piece = source.recv(65536)
-                    if not piece or (deaf and source is node):
-                        return
-                    # The node answers to its own name only.
-                    piece = piece.replace(self.url[7:].encode(), self.address.netloc.encode())
-                    (client if source is node else node).sendall(piece)
-
-
 @pytest.mark.parametrize("file", [False, True])
 def test_a_submission_whose_answer_is_lost_is_there_once(node, tmp_path, file):
-    proxy = OnceDeafProxy(node.url)
+    proxy = Proxy(node.url, lambda number, _: number > 1)
     what = [write(tmp_path / "ci.yaml", "jobs: {a: {command: 'true'}, b: {command: 'true'}}\n")] if file else ["--", "true"]
     done = node.cli("submit", *what, data=False, env={"KCX_URL": proxy.url, "KCX_TOKEN": node.token})
-    proxy.listener.close()
+    proxy.close()
     assert done.returncode == 0 and proxy.accepted >= 2, done
     assert done.stdout.split() == (["1", "2"] if file else ["1"])
     assert len(node.jobs()) == (2 if file else 1)

@@ -1,6 +1,6 @@
 #include "actors/cli/pipeline/job_log.hpp"
 
-#include "actors/cli/command_support.hpp"
+#include "actors/cli/log_stream.hpp"
 #include "actors/cli/text.hpp"
 
 #include <thread>
@@ -13,31 +13,24 @@ using clock_type = std::chrono::steady_clock;
 
 namespace {
 
-bool print_attempt(node_client& node, const std::string& target, line_prefixer& lines, bool resumable,
-                   std::chrono::milliseconds patience, screen& out) {
-  std::uint64_t offset = 0;
-  bool open = true;
+bool print_attempt(node_client& node, log_place place, line_prefixer& lines, std::chrono::milliseconds patience,
+                   screen& out) {
   auto last_heard = clock_type::now();
   for (;;) {
-    const auto from = offset == 0 ? std::string{} : "&offset=" + std::to_string(offset);
-    const auto answer = node.stream(
-      target + from,
-      [&](std::string_view piece) {
-        last_heard = clock_type::now();
-        offset += piece.size();
-        open = out.write(lines.take(piece));
-        return open;
-      },
-      30s);
-    if (!open)
-      return false;
+    const auto before = place.offset;
+    reply refusal;
+    const auto write = [&](std::string_view bytes) { return out.write(lines.take(bytes)); };
+    switch (read_log(node, place, write, refusal)) {
     // An attempt that was claimed but never started has no log.
-    if (answer && (answer->ok() || answer->status == 404)) {
-      out.write(lines.end());
-      return true;
+    case log_result::missing:
+    case log_result::ended: return out.write(lines.end());
+    case log_result::broken: break;
+    case log_result::refused:
+    case log_result::stopped: return false;
     }
-    const bool hopeless = answer && answer->status < 500;
-    if (hopeless || (offset > 0 && !resumable) || clock_type::now() - last_heard >= patience)
+    if (place.offset > before)
+      last_heard = clock_type::now();
+    else if (clock_type::now() - last_heard >= patience)
       return false;
     std::this_thread::sleep_for(200ms);
   }
@@ -65,16 +58,11 @@ std::string_view line_prefixer::end() noexcept {
 
 bool print_job_log(node_client& node, const nlohmann::json& job, const std::string& name,
                    std::optional<std::uint64_t> tail, std::chrono::milliseconds patience, screen& out) {
-  const auto base = job_target(job.value("id", std::int64_t{0})) + "/log?attempt=";
   const auto last = job.value("attempt", 1);
   line_prefixer lines{visible(name)};
-  for (int attempt = tail ? last : 1; attempt <= last; ++attempt) {
-    auto target = base + std::to_string(attempt);
-    if (tail)
-      target += "&tail=" + std::to_string(*tail);
-    if (!print_attempt(node, target, lines, !tail, patience, out))
+  for (int attempt = tail ? last : 1; attempt <= last; ++attempt)
+    if (!print_attempt(node, {job.value("id", std::int64_t{0}), attempt, false, tail}, lines, patience, out))
       return false;
-  }
   return true;
 }
 

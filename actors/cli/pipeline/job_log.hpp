@@ -28,8 +28,7 @@ private:
 };
 
 /// Writes the log of the final job to the screen: the last `tail` lines of its last attempt, or all of every attempt. A
-/// connection that breaks is made again for `patience` and the log continued, but not with a `tail`. False if
-/// something is missing.
+/// connection that breaks is made again for `patience` and the log continued. False if something is missing.
 [[nodiscard]] bool print_job_log(node_client& node, const nlohmann::json& job, const std::string& name,
                                  std::optional<std::uint64_t> tail, std::chrono::milliseconds patience, screen& out);
 

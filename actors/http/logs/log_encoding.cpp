@@ -1,15 +1,26 @@
 #include "actors/http/logs/log_encoding.hpp"
 
 #include "actors/http/json_body.hpp"
+#include "config/base64.hpp"
 #include "storage/time.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace kcx::http {
 
 namespace {
 
 constexpr std::size_t window_size = 256;
+
+bool is_utf8(std::string_view text) {
+  try {
+    std::ignore = nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
 
 } // namespace
 
@@ -86,8 +97,10 @@ std::size_t incomplete_utf8(std::string_view text) noexcept {
   return 0;
 }
 
-std::string log_event(std::string_view text, std::uint64_t next) {
-  return "id: " + std::to_string(next) + "\ndata: " + json_text({{"text", text}}) + "\n\n";
+std::string log_event(std::string_view text, std::uint64_t next, bool exact) {
+  const auto data =
+    exact && !is_utf8(text) ? nlohmann::json{{"base64", to_base64(text)}} : nlohmann::json{{"text", text}};
+  return "id: " + std::to_string(next) + "\ndata: " + json_text(data) + "\n\n";
 }
 
 std::string end_event(std::string_view document, std::uint64_t next) {

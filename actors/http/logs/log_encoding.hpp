@@ -33,8 +33,9 @@ private:
 /// How many bytes at the end of `text` are the beginning of a UTF-8 sequence that is not complete: 0 to 3.
 [[nodiscard]] std::size_t incomplete_utf8(std::string_view text) noexcept;
 
-/// `id: <next>`, `data: {"text": …}`: bytes that are no UTF-8 become U+FFFD.
-[[nodiscard]] std::string log_event(std::string_view text, std::uint64_t next);
+/// `id: <next>`, `data: {"text": …}`: bytes that are no UTF-8 become U+FFFD, or with `exact` the data is
+/// `{"base64": …}` then.
+[[nodiscard]] std::string log_event(std::string_view text, std::uint64_t next, bool exact);
 
 /// `event: end` with a document of one line.
 [[nodiscard]] std::string end_event(std::string_view document, std::uint64_t next);

@@ -188,9 +188,12 @@ log_follow::progress log_follow::encode(log_chunk piece, const std::optional<fin
     piece.bytes.resize(piece.bytes.size() - static_cast<std::size_t>(excess));
     next = end->bytes;
   }
-  if (options_.events && !(end && next >= end->bytes)) {
-    // Half a character waits for its other half, unless there is none.
-    const auto rest = incomplete_utf8(piece.bytes);
+  if (options_.events && !options_.exact && !(end && next >= end->bytes)) {
+    // Half a character waits for its other half, unless there is none: at the end, or where the log was cut.
+    auto rest = incomplete_utf8(piece.bytes);
+    if (rest == piece.bytes.size())
+      if (const auto extent = reader_->extent(); extent && extent->gap_end > 0 && extent->gap_begin == next)
+        rest = 0;
     piece.bytes.resize(piece.bytes.size() - rest);
     next -= rest;
     if (piece.bytes.empty())
@@ -203,7 +206,7 @@ log_follow::progress log_follow::encode(log_chunk piece, const std::optional<fin
     piece.bytes = std::move(*stamped);
   }
   offset_ = next;
-  out_ = options_.events ? log_event(piece.bytes, next) : std::move(piece.bytes);
+  out_ = options_.events ? log_event(piece.bytes, next, options_.exact) : std::move(piece.bytes);
   return progress::more;
 }
 

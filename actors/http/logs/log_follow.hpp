@@ -30,6 +30,8 @@ struct follow_options {
   bool timestamps = false;
   /// Server-sent events instead of plain bytes.
   bool events = false;
+  /// Events whose bytes are no UTF-8 carry them as base64.
+  bool exact = false;
 };
 
 /// All members may be called from any thread.

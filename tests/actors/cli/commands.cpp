@@ -23,12 +23,6 @@ void accept_job(fake_node& node) {
   node.answer("POST", "/v1/jobs", 201, job("queued", {{"attempt", 0}}));
 }
 
-/// As the node does: the bytes from the offset on.
-http::response log_from(const http::request& ask, const std::string& log) {
-  auto offset = std::stoul(std::string{ask.parameter("offset").value_or("0")});
-  return http::text_response(200, log.substr(std::min(offset, log.size())));
-}
-
 } // namespace
 
 CAF_TEST(run prints the log and exits with the code of the job) {
@@ -87,7 +81,7 @@ CAF_TEST(the log of each attempt is printed) {
   fake_node node;
   accept_job(node);
   node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) {
-    return http::text_response(200, "attempt " + std::string{ask.parameter("attempt").value_or("?")} + '\n');
+    return log_from(ask, "attempt " + std::string{ask.parameter("attempt").value_or("?")} + '\n');
   });
   node.react("GET", "/v1/jobs/7", [&node](const http::request&) {
     const auto logs = node.count("GET", "/v1/jobs/7/log");
@@ -104,7 +98,7 @@ CAF_TEST(an attempt without a log does not hide the next one) {
   fake_node node;
   accept_job(node);
   node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) {
-    return ask.parameter("attempt") == "1" ? http::json_response(404, "{}") : http::text_response(200, "second\n");
+    return ask.parameter("attempt") == "1" ? http::json_response(404, "{}") : log_from(ask, "second\n");
   });
   node.answer("GET", "/v1/jobs/7", 200, job("succeeded", {{"attempt", 2}}));
   auto done = run_kcx(node, {"run", "--", "x"});

@@ -46,6 +46,18 @@ std::string job(const std::string& state, json more) {
   return whole.dump();
 }
 
+http::response log_from(const http::request& ask, const std::string& log) {
+  std::string events;
+  auto offset = std::stoul(std::string{ask.parameter("offset").value_or("0")});
+  while (offset < log.size()) {
+    const auto piece = log.substr(offset, 1'000);
+    offset += piece.size();
+    events += "id: " + std::to_string(offset) + "\ndata: " + json{{"text", piece}}.dump() + "\n\n: ping\n\n";
+  }
+  auto answer = http::text_response(200, events + "id: " + std::to_string(offset) + "\nevent: end\ndata: {}\n\n");
+  return answer;
+}
+
 bool contains(const std::string& text, const std::string& part) {
   if (text.find(part) != std::string::npos)
     return true;

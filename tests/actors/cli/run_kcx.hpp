@@ -22,6 +22,9 @@ finished run_kcx(fake_node& node, std::vector<std::string> arguments);
 /// Job 7 with name "j" in this state, as the API shows it; `more` wins.
 std::string job(const std::string& state, nlohmann::json more = nlohmann::json::object());
 
+/// The events of a log from the offset that is asked for on, in pieces of a thousand bytes, and its end.
+http::response log_from(const http::request& ask, const std::string& log);
+
 /// Says on failure what was looked for and where.
 bool contains(const std::string& text, const std::string& part);
 

@@ -59,7 +59,7 @@ CAF_TEST(the end of the log of what failed is printed behind its name) {
   node.answer("GET", "/v1/jobs/7", 200, job("failed", {{"exit_code", 3}}));
   node.answer("GET", "/v1/jobs/8", 200, second("skipped", {{"reason", "need_failed"}, {"attempt", 0}}));
   node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) {
-    return http::text_response(200, "tail " + std::string{ask.parameter("tail").value_or("none")} + "\nno newline");
+    return log_from(ask, "tail " + std::string{ask.parameter("tail").value_or("none")} + "\nno newline");
   });
   const auto done = node.run();
   CAF_CHECK_EQUAL(done.code, 3);
@@ -72,12 +72,12 @@ CAF_TEST(all logs are printed attempt after attempt and go on where they broke o
   pipeline_node node;
   node.answer("GET", "/v1/jobs/7", 200, job("succeeded", {{"attempt", 2}}));
   node.answer("GET", "/v1/jobs/8", 200, second("succeeded"));
-  node.react("GET", "/v1/jobs/8/log", [](const http::request&) { return http::text_response(200, "eight\n"); });
+  node.react("GET", "/v1/jobs/8/log", [](const http::request& ask) { return log_from(ask, "eight\n"); });
   node.react("GET", "/v1/jobs/7/log", [calls = 0](const http::request& ask) mutable {
     const auto attempt = std::string{ask.parameter("attempt").value_or("?")};
-    const auto whole = "attempt " + attempt + " log\n";
-    const auto offset = std::stoul(std::string{ask.parameter("offset").value_or("0")});
-    return ++calls == 1 ? broken_off(whole.substr(0, 4)) : http::text_response(200, whole.substr(offset));
+    if (++calls == 1)
+      return broken_off("id: 4\ndata: {\"text\":\"atte\"}\n\nid: 16\ndata: {\"text\":\"mpt");
+    return log_from(ask, "attempt " + attempt + " log\n");
   });
   const auto done = node.run({"--logs", "all"});
   CAF_CHECK_EQUAL(done.code, 0);
@@ -102,7 +102,7 @@ CAF_TEST(fail fast cancels the rest) {
     return http::json_response(200, second(node.count("POST", "/v1/jobs/8/cancel") == 0 ? "running" : "cancelled"));
   });
   node.answer("POST", "/v1/jobs/8/cancel", 202, second("cancelling"));
-  node.react("GET", "/v1/jobs/7/log", [](const http::request&) { return http::text_response(200, ""); });
+  node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) { return log_from(ask, ""); });
   const auto done = node.run({"--fail-fast"});
   CAF_CHECK_EQUAL(done.code, 1);
   CAF_CHECK_EQUAL(node.count("POST", "/v1/jobs/8/cancel"), 1u);

@@ -155,6 +155,37 @@ CAF_TEST(bytes that are no text are replaced in events only) {
   CAF_CHECK_EQUAL(pull_all(*raw, 1'000), "\xFF\x80x");
 }
 
+CAF_TEST(exact events carry every byte) {
+  file_threads files;
+  written_log log;
+  log.write("\xFF\x80x");
+  log.write("\xE2\x82");
+  auto events = std::make_shared<log_follow>(files.executor(), follow_options{0, {}, false, true, true}, nullptr);
+  events->attach(log.file);
+  events->finish(5, "{}");
+  CAF_CHECK(pull_all(*events, 1'000).starts_with("id: 5\ndata: {\"base64\":\"/4B44oI=\"}\n\n"));
+  CAF_CHECK_EQUAL(log_event("plain", 7, true), "id: 7\ndata: {\"text\":\"plain\"}\n\n");
+}
+
+CAF_TEST(a character that the cut goes through holds nothing up) {
+  file_threads files;
+  written_log log{4'096};
+  // A log is cut between two records, which here are two bytes of a text whose characters have three.
+  std::string text;
+  for (int i = 0; i < 3'000; ++i)
+    text += "\xE2\x82\xAC";
+  for (std::size_t at = 0; at < text.size(); at += 2)
+    log.write(std::string_view{text}.substr(at, 2), static_cast<std::int64_t>(at));
+  const auto size = log.writer.close(0).bytes;
+  const auto extent = log.reader().extent();
+  CAF_REQUIRE(extent.has_value());
+  CAF_REQUIRE(extent->gap_begin % 3 != 0);
+  auto events = std::make_shared<log_follow>(files.executor(), follow_options{0, {}, false, true}, nullptr);
+  events->attach(log.file);
+  events->finish(size, "{}");
+  CAF_CHECK(pull_all(*events, 1'000).find("event: end") != std::string::npos);
+}
+
 CAF_TEST(a cancelled follower tells once and asks for nothing more) {
   written_log log;
   int gone = 0;

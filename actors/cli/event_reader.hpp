@@ -1,0 +1,31 @@
+/// Takes server-sent events apart, however the bytes come.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace kcx::cli {
+
+struct server_event {
+  /// Empty where it has none.
+  std::string id;
+  /// Empty for a plain message.
+  std::string name;
+  std::string data;
+};
+
+class event_reader {
+public:
+  /// `each` gets every event that is complete and has data; return false from it to stop.
+  explicit event_reader(std::function<bool(const server_event&)> each) : each_{std::move(each)} {}
+
+  /// False once `each` said so. What is incomplete waits for the next piece; comments are dropped.
+  [[nodiscard]] bool take(std::string_view piece);
+
+private:
+  std::function<bool(const server_event&)> each_;
+  std::string rest_;
+};
+
+} // namespace kcx::cli
