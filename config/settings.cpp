@@ -1,6 +1,7 @@
 #include "config/settings.hpp"
 
 #include "config/ini_file.hpp"
+#include "config/manual_page.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -332,9 +333,23 @@ void complete(settings& chosen, const given_values& from) {
 // -- the command line
 // --------------------------------------------------------------------------------------------------
 
+std::vector<manual_section> manual_sections() {
+  return {{"EXIT STATUS",
+           {{"0", "after a stop that was asked for"},
+            {"1", "it could not start"},
+            {"2", "a setting is wrong"},
+            {"70", "a part of it could not be kept alive"}}},
+          {"SIGNALS",
+           {{"SIGTERM, SIGINT", "Drain: no new work, running jobs may end. A second one ends the drain."},
+            {"SIGHUP", "Read the settings again; what can change while the node runs does."}}}};
+}
+
 void describe(CLI::App& app) {
   app.set_version_flag("--version", "kcx-node " KCX_VERSION, "Print the version and exit");
   app.set_help_flag("--help,-h", "Print this help and exit");
+  app.add_flag_callback(
+    "--man", [&app] { throw CLI::CallForVersion(manual_page(app, manual_sections()), 0); },
+    "Print the manual page (for man -l -) and exit");
   app.add_option("--config", "Read settings from FILE, one \"name = value\" a line; this command line wins over it")
     ->type_name("FILE");
   for (const auto& known : table()) {

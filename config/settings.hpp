@@ -70,8 +70,8 @@ struct settings {
   /// Enables POST /v1/node/faults: for tests of supervision only.
   bool fault_injection = false;
 
-  /// Not empty if the command line asked for --help or --version: print it to standard output and exit with 0. Nothing
-  /// else was checked then.
+  /// Not empty if the command line asked for --help, --man or --version: print it to standard output and exit with 0.
+  /// Nothing else was checked then.
   std::string answer;
 };
 

@@ -1,7 +1,9 @@
 #include "actors/cli/command_line.hpp"
 
+#include "actors/cli/exit_code.hpp"
 #include "actors/cli/job_options.hpp"
 #include "actors/cli/option_kinds.hpp"
+#include "config/manual_page.hpp"
 #include "config/units.hpp"
 
 #include <algorithm>
@@ -13,6 +15,20 @@ namespace kcx::cli {
 
 namespace {
 
+std::vector<manual_section> manual_sections() {
+  manual_section codes{"EXIT STATUS", {}};
+  for (const auto& [code, meaning] : exit_code_table())
+    codes.entries.emplace_back(code, meaning);
+  return {
+    codes,
+    {"ENVIRONMENT",
+     {{"KCX_DATA, KCX_URL, KCX_TOKEN, KCX_CA_FILE", "Where the node is and the token for it, unless options say so."},
+      {"NO_COLOR", "Not empty: no colours. There are none but on a terminal."}}},
+    {"FILES",
+     {{"DIR/node.json", "Where the node of the data directory listens."},
+      {"DIR/admin.token", "The token of its administrator."}}}};
+}
+
 void add_global_options(CLI::App& app, invocation& to) {
   app.set_version_flag("--version", "kcx " KCX_VERSION, "Print the version and exit");
   app
@@ -20,6 +36,9 @@ void add_global_options(CLI::App& app, invocation& to) {
       "-d,--data", [&to](const std::string& text) { to.where.data = text; },
       "Data directory of the node, which tells address and token [$KCX_DATA, ./kcx-data]")
     ->type_name("DIR");
+  app.add_flag_callback(
+    "--man", [&app] { throw CLI::CallForVersion(manual_page(app, manual_sections()), 0); },
+    "Print the manual page (for man -l -) and exit");
   add_text(app, "-u,--url", "URL", to.where.url, "Address of the node [$KCX_URL]");
   add_text(app, "--token-file", "FILE", to.where.token_file, "File that holds the token");
   add_text(app, "--token", "TOKEN", to.where.token,
@@ -135,6 +154,13 @@ void add_other_commands(CLI::App& app, invocation& to) {
     ->type_name("")
     ->required();
 
+  auto& backup =
+    add_command(node, to, "backup", verb::node_backup,
+                "Copy the data directory of a node, running or not, so that one can be started on the copy");
+  backup.add_option("TARGET", to.backup.target, "Directory to make")->type_name("")->required();
+  backup.add_flag("--no-logs", to.backup.no_logs, "The database alone");
+  add_command(node, to, "doctor", verb::node_doctor, "Look for what is wrong around a node, and tell what to do");
+
   auto& completion = add_command(app, to, "completion", verb::completion, "Print a completion script for a shell");
   completion.add_option("SHELL", to.shell, "bash, zsh or fish")
     ->type_name("")
@@ -173,13 +199,15 @@ error wrong(const CLI::App& app, std::string message) {
 }
 
 void summarize(const CLI::App& app, const std::string& path, std::vector<command_summary>& into) {
-  command_summary summary{path, app.get_description(), {}};
+  command_summary summary{path, app.get_description(), {}, false};
   for (const auto* option : app.get_options()) {
     option_summary each{{}, option->get_description(), option->get_expected_min() > 0};
     for (const auto& name : option->get_snames())
       each.names.push_back("-" + name);
     for (const auto& name : option->get_lnames())
       each.names.push_back("--" + name);
+    const auto argument = option->get_positional() ? option->get_name(true) : std::string{};
+    summary.takes_file = summary.takes_file || argument == "FILE" || argument == "TARGET";
     if (!each.names.empty())
       summary.options.push_back(std::move(each));
   }

@@ -37,6 +37,8 @@ enum class verb : std::uint8_t {
   node_status,
   node_drain,
   node_slots,
+  node_backup,
+  node_doctor,
   completion,
 };
 
@@ -78,9 +80,15 @@ struct run_flags {
   bool fail_fast = false;
 };
 
+struct backup_flags {
+  /// The directory to make.
+  std::string target;
+  bool no_logs = false;
+};
+
 /// Everything the command line said.
 struct invocation {
-  /// Not empty if --help or --version was asked for: print it and exit with 0.
+  /// Not empty if --help, --man or --version was asked for: print it and exit with 0.
   std::string answer;
 
   verb what = verb::status;
@@ -102,6 +110,7 @@ struct invocation {
   /// Of dead-letters: whatever they are.
   bool all = false;
   std::optional<std::int32_t> slots;
+  backup_flags backup;
   /// Of wait: give up after this long.
   std::optional<std::chrono::milliseconds> timeout;
   /// Of completion: "bash", "zsh" or "fish".
@@ -124,6 +133,8 @@ struct command_summary {
   std::string path;
   std::string description;
   std::vector<option_summary> options;
+  /// Its argument is a file.
+  bool takes_file = false;
 };
 
 /// kcx itself first, then every subcommand in the order of --help. Options of kcx itself may stand after any.

@@ -4,7 +4,7 @@
 #include "actors/cli/completion.hpp"
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/job_commands.hpp"
-#include "actors/cli/node_commands.hpp"
+#include "actors/cli/node/node_commands.hpp"
 #include "actors/cli/queue_commands.hpp"
 #include "actors/cli/run_commands.hpp"
 
@@ -35,6 +35,8 @@ int carry_out(const invocation& what) {
   case verb::resume: return pause_or_resume(what);
   case verb::cordon:
   case verb::uncordon: return cordon_or_uncordon(what);
+  case verb::node_backup: return node_backup(what);
+  case verb::node_doctor: return node_doctor(what);
   case verb::node_slots: return change_slots(what);
   case verb::completion:
     std::cout << completion_script(what.shell, command_summaries());

@@ -1,6 +1,8 @@
 #include "actors/cli/completion.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace kcx::cli {
 
@@ -32,10 +34,26 @@ std::vector<const command_summary*> children(const std::vector<command_summary>&
 }
 
 bool takes_file(const option_summary& option) {
-  constexpr std::string_view files[] = {"--file", "--data", "--token-file", "--ca-file", "--env-file", "--working-dir"};
+  constexpr std::string_view files[] = {"--data", "--token-file", "--ca-file", "--env-file", "--working-dir"};
   return std::any_of(option.names.begin(), option.names.end(), [&](const std::string& name) {
     return std::find(std::begin(files), std::end(files), name) != std::end(files);
   });
+}
+
+/// The words an option takes, where they are few.
+std::string_view words_of(const option_summary& option) {
+  constexpr std::pair<std::string_view, std::string_view> known[] = {
+    {"--state", "scheduled blocked queued running cancelling succeeded failed timed_out cancelled interrupted skipped"},
+    {"--keep-workspace", "never on_failure always"},
+    {"--on-interrupt", "fail requeue"},
+    {"--on-conflict", "reject return replace"},
+    {"--supersede", "none queued running"},
+    {"--retry-on", "exit_code signal spawn_failed worker_crashed time_limit no_output"},
+    {"--logs", "failed all none"}};
+  for (const auto& [name, words] : known)
+    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end())
+      return words;
+  return {};
 }
 
 /// Names of the options with a value, for a case label: "--data|--url".
@@ -51,6 +69,31 @@ std::string value_names(const std::vector<command_summary>& all, bool files) {
   for (const auto& name : names)
     joined += (joined.empty() ? "" : "|") + name;
   return joined;
+}
+
+/// Every option of this name takes these words: a short one may mean something else elsewhere.
+bool always_takes(const std::vector<command_summary>& all, const std::string& name, std::string_view words) {
+  return std::all_of(all.begin(), all.end(), [&](const command_summary& command) {
+    return std::all_of(command.options.begin(), command.options.end(), [&](const option_summary& option) {
+      return std::find(option.names.begin(), option.names.end(), name) == option.names.end() ||
+             words_of(option) == words;
+    });
+  });
+}
+
+/// "-s|--state" and what it takes, each option once.
+std::map<std::string, std::string> values_with_words(const std::vector<command_summary>& all) {
+  std::map<std::string, std::string> found;
+  for (const auto& command : all)
+    for (const auto& option : command.options)
+      if (const auto words = words_of(option); !words.empty()) {
+        std::string names;
+        for (const auto& name : option.names)
+          if (always_takes(all, name, words))
+            names += (names.empty() ? "" : "|") + name;
+        found.emplace(names, words);
+      }
+  return found;
 }
 
 std::string bash_script(const std::vector<command_summary>& all) {
@@ -69,6 +112,8 @@ std::string bash_script(const std::vector<command_summary>& all) {
       out += "        ' " + command.path + "') path=' " + command.path + "' ;;\n";
   out += "        esac ;;\n    esac\n  done\n  case $prev in\n";
   out += "    " + value_names(all, true) + ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n";
+  for (const auto& [names, words] : values_with_words(all))
+    out += "    " + names + ") COMPREPLY=($(compgen -W '" + words + "' -- \"$cur\")); return ;;\n";
   out += "    " + value_names(all, false) + ") COMPREPLY=(); return ;;\n  esac\n  case $path in\n";
   std::string common;
   for (const auto& option : all.front().options)
@@ -84,8 +129,10 @@ std::string bash_script(const std::vector<command_summary>& all) {
       for (const auto& option : command.options)
         for (const auto& name : option.names)
           words += ' ' + name;
+    // Files only where no option is begun.
+    const std::string files = command.takes_file ? "; [[ $cur == -* ]] || COMPREPLY+=($(compgen -f -- \"$cur\"))" : "";
     out += "    '" + (command.path.empty() ? "" : ' ' + command.path) + "') COMPREPLY=($(compgen -W '" +
-           words.substr(words.empty() ? 0 : 1) + common + "' -- \"$cur\")) ;;\n";
+           words.substr(words.empty() ? 0 : 1) + common + "' -- \"$cur\"))" + files + " ;;\n";
   }
   return out + "  esac\n}\ncomplete -o filenames -F _kcx kcx\n";
 }
@@ -97,7 +144,9 @@ std::string zsh_option(const option_summary& option, const std::string& name) {
     description += c == '[' || c == ']' || c == ':' ? std::string{"\\"} + c : std::string{c};
   std::string out = "'*" + name + '[' + shell_text(description) + ']';
   if (option.takes_value)
-    out += takes_file(option) ? ":file:_files" : ":value: ";
+    out += takes_file(option)         ? ":file:_files"
+           : words_of(option).empty() ? ":value: "
+                                      : ":value:(" + std::string{words_of(option)} + ')';
   return out + '\'';
 }
 
@@ -117,7 +166,9 @@ std::string zsh_function(const std::vector<command_summary>& all, const command_
     "  local -a options=(\n" + zsh_options(all.front()) + (command.path.empty() ? "" : zsh_options(command)) + "  )\n";
   auto below = children(all, command.path);
   if (below.empty()) {
-    auto rest = command.path == "completion" ? "'*:shell:(bash zsh fish)'" : "'*::word:_normal'";
+    auto rest = command.path == "completion" ? "'*:shell:(bash zsh fish)'"
+                : command.takes_file         ? "'1:file:_files' '*::word:_normal'"
+                                             : "'*::word:_normal'";
     return name + "() {\n" + own + "  _arguments -s $options " + rest + "\n}\n";
   }
   auto out = name + "() {\n" + own + "  local -a commands=(\n";
@@ -156,6 +207,8 @@ std::string fish_option(const option_summary& option) {
     out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   if (option.takes_value)
     out += takes_file(option) ? " -r -F" : " -x";
+  if (!words_of(option).empty())
+    out += " -a '" + std::string{words_of(option)} + '\'';
   return out + " -d '" + shell_text(option.description) + "'\n";
 }
 
@@ -169,6 +222,8 @@ std::string fish_script(const std::vector<command_summary>& all) {
              shell_text(child->description) + "'\n";
     if (command.path == "completion")
       out += "complete -c kcx" + condition + " -a 'bash zsh fish'\n";
+    if (command.takes_file)
+      out += "complete -c kcx" + condition + " -F\n";
     for (const auto& option : command.options)
       out += "complete -c kcx" + (command.path.empty() ? std::string{} : condition) + fish_option(option);
   }

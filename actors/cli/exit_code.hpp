@@ -3,6 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace kcx::cli {
 
 /// What kcx itself ends with when it is not a job's own code.
@@ -13,6 +17,9 @@ inline constexpr int usage = 2;       ///< The command line is wrong; nothing wa
 inline constexpr int unreachable = 3; ///< The node did not answer: what became of the request or the job is unknown.
 inline constexpr int refused = 4;     ///< The node answered with a problem.
 } // namespace exit_codes
+
+/// All of them with their meaning, for people: "128 + N", "signal N ended the job".
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> exit_code_table();
 
 /// Whether the job object's state is final.
 [[nodiscard]] bool is_final(const nlohmann::json& job);

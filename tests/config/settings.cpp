@@ -214,7 +214,7 @@ CAF_TEST(help and node ini list the same settings with the same defaults) {
     CAF_CHECK_EQUAL(in_help.count(std::string{known[i].name}), 1u);
     CAF_CHECK(known[i].default_text.empty() || contains(help->answer, '[' + known[i].default_text + ']'));
   }
-  for (const char* other : {"help,-h", "version", "config"})
+  for (const char* other : {"help,-h", "man", "version", "config"})
     in_help.erase(other);
   in_help.erase("help");
   CAF_CHECK_EQUAL(in_help.size(), known.size());

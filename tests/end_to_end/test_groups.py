@@ -122,3 +122,16 @@ def test_kcx_submits_and_lists_jobs_of_a_group(node):
     listed = node.cli("--json", "list", "--group", "g")
     assert f'"id": {job},' in listed.stdout or f'"id":{job},' in listed.stdout
     assert len(node.jobs(group="g")) == 1
+
+
+def test_kcx_cancels_all_of_a_group_and_nothing_else(node, fifo):
+    first = node.submit(f"read x < {fifo.path}", group="g")
+    node.wait_for_state(first["id"], "running")
+    waiting = [node.submit("true", group="g")["id"] for _ in range(2)]
+    other = node.submit("true", run_at="2999-01-01T00:00:00Z")
+    done = node.cli("cancel", "--group", "g", "--state", "queued")
+    assert done.returncode == 0 and "2 jobs cancelled" in done.stdout, done
+    assert [node.job(job)["state"] for job in waiting] == ["cancelled"] * 2
+    fifo.release()
+    assert node.wait(first["id"])["state"] == "succeeded"
+    assert node.job(other["id"])["state"] == "scheduled"

@@ -37,6 +37,13 @@ CAF_TEST(bash offers subcommands and their options) {
   CAF_CHECK_EQUAL(offered("kcx list --pat"), "--patience ");
 }
 
+CAF_TEST(bash offers the words an option takes and files where they belong) {
+  CAF_CHECK_EQUAL(offered("kcx run --logs a"), "all ");
+  CAF_CHECK_EQUAL(offered("kcx list -s ru"), "running ");
+  CAF_CHECK_EQUAL(offered("kcx submit /etc/hostnam"), "/etc/hostname ");
+  CAF_CHECK_EQUAL(offered("kcx status /etc/hostnam"), " ");
+}
+
 CAF_TEST(bash offers nothing for a value it cannot know) {
   CAF_CHECK_EQUAL(offered("kcx run --name ''"), " ");
 }

@@ -7,5 +7,8 @@ namespace kcx::cli {
 
 int node_status(const invocation& what);
 int node_drain(const invocation& what);
+int node_backup(const invocation& what);
+/// Exit code 1 if a check failed.
+int node_doctor(const invocation& what);
 
 } // namespace kcx::cli

@@ -1,0 +1,133 @@
+#include "actors/cli/node/node_commands.hpp"
+
+#include "actors/cli/command_support.hpp"
+#include "actors/cli/describe.hpp"
+#include "actors/cli/exit_code.hpp"
+#include "actors/cli/node/backup.hpp"
+#include "actors/cli/node/doctor.hpp"
+#include "actors/cli/screen.hpp"
+#include "actors/cli/text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <unistd.h>
+#include <utility>
+
+namespace kcx::cli {
+
+using nlohmann::json;
+
+namespace {
+
+/// The data directory, where a command works on the node's files themselves.
+expected<std::string> data_directory_of(const invocation& what) {
+  if (what.where.url.empty() && !what.where.data.empty())
+    return what.where.data;
+  return error{
+    ec::invalid_setting, "this looks at the files of the node: name its data directory by --data, no URL", {}};
+}
+
+node_answer ask(const invocation& what) {
+  node_answer answer;
+  node_client node{what.where};
+  const auto about = node.call("GET", "/v1/node", nullptr, std::chrono::seconds{10});
+  if (!about || !about->ok()) {
+    answer.failure = about ? "HTTP status " + std::to_string(about->status) : about.error().message;
+    return answer;
+  }
+  answer.node = about->document;
+  const auto ready = node.call("GET", "/readyz", nullptr, std::chrono::seconds{10});
+  answer.ready = ready && ready->ok();
+  if (const auto workers = node.call("GET", "/v1/workers", nullptr, std::chrono::seconds{10}); workers && workers->ok())
+    for (const auto& worker : workers->document.value("items", json::array()))
+      if (worker.is_object() && worker.contains("job") && worker["job"].is_number_integer())
+        answer.running.push_back(worker["job"].get<std::int64_t>());
+  return answer;
+}
+
+std::string name_of(verdict how) {
+  return how == verdict::ok ? "ok" : how == verdict::warn ? "warn" : "fail";
+}
+
+std::string findings_text(const std::vector<finding>& all, look how) {
+  std::string text;
+  for (const auto& each : all) {
+    const auto paint = each.how == verdict::ok     ? colour::green
+                       : each.how == verdict::warn ? colour::yellow
+                                                   : colour::red;
+    text += painted(name_of(each.how), how.colours ? paint : colour::none) +
+            std::string(each.how == verdict::ok ? 4 : 2, ' ') + each.what + ": " + each.detail + '\n';
+    if (!each.remedy.empty())
+      text += "      " + each.remedy + '\n';
+  }
+  return text;
+}
+
+} // namespace
+
+int node_status(const invocation& what) {
+  node_client node{what.where};
+  int code = exit_codes::success;
+  auto about = get_or_tell(what, node, "GET", "/v1/node", code);
+  if (!about)
+    return code;
+  if (auto stats = get_or_tell(what, node, "GET", "/v1/stats", code))
+    (*about)["stats"] = *std::move(stats);
+  if (auto workers = get_or_tell(what, node, "GET", "/v1/workers", code))
+    (*about)["workers"] = workers->value("items", json::array());
+  std::cout << (what.json ? dumped(*about) : node_text(*about, look_of(STDOUT_FILENO)));
+  return flushed(code);
+}
+
+int node_drain(const invocation& what) {
+  node_client node{what.where};
+  int code = exit_codes::success;
+  auto answer = get_or_tell(what, node, "POST", "/v1/node/drain", code);
+  if (!answer)
+    return code;
+  std::cout << (what.json ? dumped(*answer)
+                          : "the node drains: it takes no new jobs and stops when the running ones ended\n");
+  return flushed(code);
+}
+
+int node_backup(const invocation& what) {
+  const auto data = data_directory_of(what);
+  if (!data)
+    return tell(data.error());
+  const auto made = make_backup(*data, what.backup.target, !what.backup.no_logs);
+  if (!made) {
+    const auto code = tell(made.error());
+    return code == exit_codes::usage ? code : exit_codes::failed;
+  }
+  if (what.json)
+    std::cout << dumped({{"target", what.backup.target},
+                         {"database_bytes", made->database_bytes},
+                         {"log_files", made->log_files},
+                         {"log_bytes", made->log_bytes}});
+  else
+    std::cout << "made " << what.backup.target << ": database of "
+              << size_text(static_cast<double>(made->database_bytes)) << ", " << made->log_files << " logs of "
+              << size_text(static_cast<double>(made->log_bytes)) << '\n';
+  return flushed(exit_codes::success);
+}
+
+int node_doctor(const invocation& what) {
+  const auto data = data_directory_of(what);
+  if (!data)
+    return tell(data.error());
+  const auto all = examine_node(*data, ask(what));
+  const bool failed = std::any_of(all.begin(), all.end(), [](const auto& each) { return each.how == verdict::fail; });
+  if (what.json) {
+    auto checks = json::array();
+    for (const auto& each : all)
+      checks.push_back(
+        {{"check", each.what}, {"verdict", name_of(each.how)}, {"detail", each.detail}, {"remedy", each.remedy}});
+    std::cout << dumped({{"checks", checks}});
+  } else {
+    std::cout << findings_text(all, look_of(STDOUT_FILENO));
+  }
+  return flushed(failed ? exit_codes::failed : exit_codes::success);
+}
+
+} // namespace kcx::cli
