@@ -1,7 +1,7 @@
 #include "actors/cli/command_support.hpp"
 
-#include "actors/cli/describe.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/view/describe.hpp"
 
 #include <iostream>
 #include <utility>

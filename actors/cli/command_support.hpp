@@ -1,8 +1,8 @@
 /// What the commands share: calling the node, telling what went wrong, and their exit codes.
 #pragma once
 
-#include "actors/cli/command_line.hpp"
-#include "actors/cli/follow.hpp"
+#include "actors/cli/follow/follow.hpp"
+#include "actors/cli/line/command_line.hpp"
 #include "actors/cli/node_client.hpp"
 #include "config/error.hpp"
 

@@ -1,12 +1,12 @@
 #include "actors/cli/commands.hpp"
 
 #include "actors/cli/command_support.hpp"
-#include "actors/cli/completion.hpp"
 #include "actors/cli/exit_code.hpp"
-#include "actors/cli/job_commands.hpp"
+#include "actors/cli/jobs/job_commands.hpp"
+#include "actors/cli/jobs/queue_commands.hpp"
+#include "actors/cli/jobs/run_commands.hpp"
+#include "actors/cli/line/completion.hpp"
 #include "actors/cli/node/node_commands.hpp"
-#include "actors/cli/queue_commands.hpp"
-#include "actors/cli/run_commands.hpp"
 
 #include <iostream>
 

@@ -1,7 +1,7 @@
 /// The subcommands of kcx.
 #pragma once
 
-#include "actors/cli/command_line.hpp"
+#include "actors/cli/line/command_line.hpp"
 
 namespace kcx::cli {
 

@@ -1,6 +1,6 @@
 #include "actors/cli/node/doctor.hpp"
 
-#include "actors/cli/text.hpp"
+#include "actors/cli/view/text.hpp"
 #include "config/data_directory.hpp"
 #include "storage/sqlite/maintenance.hpp"
 

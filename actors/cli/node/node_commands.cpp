@@ -1,12 +1,12 @@
 #include "actors/cli/node/node_commands.hpp"
 
 #include "actors/cli/command_support.hpp"
-#include "actors/cli/describe.hpp"
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/node/backup.hpp"
 #include "actors/cli/node/doctor.hpp"
-#include "actors/cli/screen.hpp"
-#include "actors/cli/text.hpp"
+#include "actors/cli/view/describe.hpp"
+#include "actors/cli/view/screen.hpp"
+#include "actors/cli/view/text.hpp"
 
 #include <algorithm>
 #include <chrono>

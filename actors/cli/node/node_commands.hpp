@@ -1,7 +1,7 @@
 /// The commands about the node itself. Each does all of its work and returns the exit code, as carry_out() does.
 #pragma once
 
-#include "actors/cli/command_line.hpp"
+#include "actors/cli/line/command_line.hpp"
 
 namespace kcx::cli {
 

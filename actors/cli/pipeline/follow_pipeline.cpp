@@ -2,8 +2,8 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/signals.hpp"
 #include "actors/cli/pipeline/job_log.hpp"
-#include "actors/cli/signals.hpp"
 
 #include <algorithm>
 #include <string>

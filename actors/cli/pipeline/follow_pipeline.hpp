@@ -1,10 +1,10 @@
 /// Follows the jobs of a pipeline until all are final, through broken connections and a restarted node.
 #pragma once
 
-#include "actors/cli/command_line.hpp"
+#include "actors/cli/line/command_line.hpp"
 #include "actors/cli/node_client.hpp"
 #include "actors/cli/pipeline/progress.hpp"
-#include "actors/cli/screen.hpp"
+#include "actors/cli/view/screen.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "actors/cli/pipeline/job_log.hpp"
 
-#include "actors/cli/log_stream.hpp"
-#include "actors/cli/text.hpp"
+#include "actors/cli/follow/log_stream.hpp"
+#include "actors/cli/view/text.hpp"
 
 #include <thread>
 #include <utility>

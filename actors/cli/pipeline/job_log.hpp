@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/cli/node_client.hpp"
-#include "actors/cli/screen.hpp"
+#include "actors/cli/view/screen.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 namespace kcx::cli {
 
@@ -80,6 +81,7 @@ std::vector<values> read_objects(const source_value& matrix, const char* member,
 
 std::vector<combination> product(const source_value& matrix, const std::string& pointer, complaints& wrong) {
   std::vector<combination> all;
+  std::set<std::string> variables;
   bool first = true;
   for (const auto& [name, axis] : matrix.items()) {
     if (!is_axis(matrix, name))
@@ -87,6 +89,8 @@ std::vector<combination> product(const source_value& matrix, const std::string& 
     const auto axis_values = read_axis(name, axis, pointer_to(pointer, name), wrong);
     if (!axis_values)
       return {};
+    if (!variables.insert(matrix_variable(name)).second)
+      wrong.add(pointer_to(pointer, name), "has the variable of another axis, " + matrix_variable(name));
     if (std::exchange(first, false))
       all.emplace_back();
     if (all.size() * axis_values->size() > most_combinations) {

@@ -1,9 +1,9 @@
 /// How far a pipeline has come: what its jobs' states mean together, and how they are shown. Pure.
 #pragma once
 
-#include "actors/cli/describe.hpp"
 #include "actors/cli/pipeline/pipeline.hpp"
-#include "actors/cli/text.hpp"
+#include "actors/cli/view/describe.hpp"
+#include "actors/cli/view/text.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -236,6 +236,19 @@ CAF_TEST(logs with follow begins at the present attempt) {
   CAF_CHECK_EQUAL(done.err, "");
 }
 
+CAF_TEST(a followed log is lines of json where json is asked for) {
+  fake_node node;
+  node.answer_in_turn("GET", "/v1/jobs/7", {job("running"), job("succeeded")});
+  node.react("GET", "/v1/jobs/7/log", [](const http::request&) {
+    return http::text_response(
+      200, "id: 1\ndata: {\"base64\":\"/w==\"}\n\nid: 3\ndata: {\"text\":\"b\\n\"}\n\nid: 3\nevent: "
+           "end\ndata: {}\n\n");
+  });
+  const auto done = run_kcx(node, {"--json", "logs", "-f", "7"});
+  CAF_CHECK_EQUAL(done.code, 0);
+  CAF_CHECK_EQUAL(done.out, "{\"attempt\":1,\"text\":\"\xEF\xBF\xBD\"}\n{\"attempt\":1,\"text\":\"b\\n\"}\n");
+}
+
 CAF_TEST(wait gives the first code that is not success) {
   fake_node node;
   node.answer_in_turn("GET", "/v1/jobs/7", {job("running"), job("succeeded")});

@@ -1,0 +1,168 @@
+#include "actors/cli/follow/log_follower.hpp"
+
+#include "actors/cli/follow/log_stream.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace kcx::cli {
+
+using namespace std::chrono_literals;
+
+struct log_follower::shared_state {
+  explicit shared_state(const follow_options& o, screen& s) : options{o}, out{&s} {}
+
+  const follow_options options;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  /// Null once abandoned.
+  screen* out;
+  std::int32_t attempt = 0;
+  bool held = false;
+  bool final = false;
+  bool finished = false;
+  bool complete = false;
+  bool failed = false;
+  std::uint64_t written = 0;
+
+  /// Blocks until attempt `number` has begun (true), or it is clear that it never will (false).
+  bool wait_for_attempt(std::int32_t number) {
+    std::unique_lock lock{mutex};
+    changed.wait(lock, [&] { return out == nullptr || attempt >= number || final; });
+    return out != nullptr && attempt >= number;
+  }
+
+  /// Whether attempt `number` is over, waiting a moment for the owner to see it.
+  bool attempt_over(std::int32_t number) {
+    std::unique_lock lock{mutex};
+    return changed.wait_for(lock, 1s, [&] { return out == nullptr || attempt > number || !held; });
+  }
+
+  bool pause(std::chrono::milliseconds time) {
+    std::unique_lock lock{mutex};
+    changed.wait_for(lock, time, [&] { return out == nullptr; });
+    return out != nullptr;
+  }
+
+  bool write(std::string_view bytes) {
+    const std::lock_guard lock{mutex};
+    if (out == nullptr || !out->write(bytes)) {
+      failed = true;
+      return false;
+    }
+    written += bytes.size();
+    return true;
+  }
+
+  void note(const std::string& line) {
+    const std::lock_guard lock{mutex};
+    if (out != nullptr && options.progress)
+      out->note(line);
+  }
+};
+
+namespace {
+
+std::string json_line(std::int32_t attempt, std::string_view bytes) {
+  const nlohmann::json line{{"attempt", attempt}, {"text", bytes}};
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+/// Copies one attempt's log to its end. False if that cannot be done.
+template <class State>
+bool copy_attempt(State& state, node_client& node, std::int32_t attempt) {
+  log_place place{state.options.job, attempt, state.options.timestamps, state.options.tail};
+  auto backoff = 100ms;
+  for (;;) {
+    const auto before = place.offset;
+    reply refusal;
+    const auto write = [&](std::string_view bytes) {
+      return state.write(state.options.json ? json_line(attempt, bytes) : std::string{bytes});
+    };
+    switch (read_log(node, place, write, refusal)) {
+    case log_result::ended: return true;
+    case log_result::stopped: return false;
+    case log_result::missing:
+      // An attempt that was claimed but never started has no log.
+      if (state.attempt_over(attempt))
+        return true;
+      break;
+    case log_result::refused:
+      state.note("cannot read the log of attempt " + std::to_string(attempt) + ": " +
+                 problem_text(refusal.status, refusal.body));
+      return false;
+    case log_result::broken: break;
+    }
+    backoff = place.offset > before ? 100ms : std::min(backoff * 2, std::chrono::milliseconds{2'000});
+    if (!state.pause(backoff))
+      return false;
+  }
+}
+
+} // namespace
+
+void log_follower::run(const std::shared_ptr<shared_state>& state, node_location where, std::int32_t first) {
+  node_client node{std::move(where)};
+  const auto only = state->options.attempt;
+  bool complete = true;
+  for (auto attempt = first; state->wait_for_attempt(attempt); ++attempt) {
+    if (attempt > first)
+      state->note("attempt " + std::to_string(attempt));
+    complete = copy_attempt(*state, node, attempt);
+    if (only || !complete)
+      break;
+  }
+  const std::lock_guard lock{state->mutex};
+  state->complete = complete && !state->failed;
+  state->finished = true;
+  state->changed.notify_all();
+}
+
+log_follower::log_follower(const node_location& where, const follow_options& options, std::int32_t first, screen& out)
+  : state_{std::make_shared<shared_state>(options, out)}, thread_{&log_follower::run, state_, where, first} {}
+
+log_follower::~log_follower() {
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void log_follower::observe(std::int32_t attempt, bool held, bool final) {
+  const std::lock_guard lock{state_->mutex};
+  state_->attempt = attempt;
+  state_->held = held;
+  state_->final = final;
+  state_->changed.notify_all();
+}
+
+bool log_follower::wait_finished(std::chrono::milliseconds limit) {
+  std::unique_lock lock{state_->mutex};
+  return state_->changed.wait_for(lock, limit, [&] { return state_->finished; });
+}
+
+std::uint64_t log_follower::written() {
+  const std::lock_guard lock{state_->mutex};
+  return state_->written;
+}
+
+bool log_follower::complete() {
+  const std::lock_guard lock{state_->mutex};
+  return state_->complete;
+}
+
+bool log_follower::failed() {
+  const std::lock_guard lock{state_->mutex};
+  return state_->failed;
+}
+
+void log_follower::abandon() {
+  {
+    const std::lock_guard lock{state_->mutex};
+    state_->out = nullptr;
+    state_->changed.notify_all();
+  }
+  if (thread_.joinable())
+    thread_.detach();
+}
+
+} // namespace kcx::cli

@@ -1,0 +1,234 @@
+#include "actors/cli/jobs/job_commands.hpp"
+
+#include "actors/cli/command_support.hpp"
+#include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/follow.hpp"
+#include "actors/cli/jobs/queue_commands.hpp"
+#include "actors/cli/view/describe.hpp"
+#include "actors/cli/view/screen.hpp"
+#include "actors/http/message.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace kcx::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using clock_type = std::chrono::steady_clock;
+
+// -- logs
+// ----------------------------------------------------------------------------------------------------------------
+
+std::string log_target(const invocation& what) {
+  auto target = job_target(what.ids.front()) + "/log?";
+  if (what.log.attempt)
+    target += "attempt=" + std::to_string(*what.log.attempt) + '&';
+  if (what.log.tail)
+    target += "tail=" + std::to_string(*what.log.tail) + '&';
+  if (what.log.timestamps)
+    target += "timestamps=1&";
+  target.pop_back();
+  return target;
+}
+
+int print_log(const invocation& what) {
+  node_client node{what.where};
+  screen out{true};
+  std::string text;
+  bool written = true;
+  auto answer = node.stream(
+    log_target(what),
+    [&](std::string_view piece) {
+      if (what.json)
+        text += piece;
+      else
+        written = out.write(piece);
+      return written;
+    },
+    60s);
+  if (!answer)
+    return tell(answer.error());
+  if (!answer->ok())
+    return tell(what, *answer);
+  if (what.json)
+    std::cout << dumped({{"id", what.ids.front()}, {"text", text}});
+  return flushed(written ? exit_codes::success : exit_codes::failed);
+}
+
+// -- status, wait, cancel
+// ------------------------------------------------------------------------------------------------
+
+/// Prints the jobs as asked for: one as it is, several as items.
+void print_jobs(const invocation& what, const json& jobs) {
+  if (what.json) {
+    std::cout << dumped(what.ids.size() == 1 && jobs.size() == 1 ? jobs.front() : json{{"items", jobs}});
+    return;
+  }
+  const auto how = look_of(STDOUT_FILENO);
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    std::cout << (i == 0 ? "" : "\n") << job_text(jobs[i], how);
+}
+
+/// How long from now until `deadline`, at most `most`.
+std::chrono::milliseconds left(const std::optional<clock_type::time_point>& deadline, std::chrono::milliseconds most) {
+  if (!deadline)
+    return most;
+  auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - clock_type::now());
+  return std::clamp(rest, 0ms, most);
+}
+
+/// Waits for one job. The final job, or the exit code.
+std::optional<json> wait_for(const invocation& what, node_client& node, std::int64_t id,
+                             const std::optional<clock_type::time_point>& deadline, int& code) {
+  auto lost_since = std::optional<clock_type::time_point>{};
+  for (;;) {
+    auto patience = left(deadline, 30s);
+    auto answer =
+      node.call("GET", job_target(id) + "?wait=" + std::to_string(patience.count()) + "ms", nullptr, patience + 15s);
+    if (answer && answer->ok() && is_final(answer->document))
+      return std::move(answer->document);
+    const bool unknown = !answer || answer->status >= 500;
+    if (answer && !answer->ok() && !unknown) {
+      code = tell(what, *answer);
+      return std::nullopt;
+    }
+    if (deadline && clock_type::now() >= *deadline) {
+      std::cerr << "kcx: job " << id << " is not final after the time given by --timeout\n";
+      code = exit_codes::unreachable;
+      return std::nullopt;
+    }
+    if (!unknown) {
+      lost_since.reset();
+      continue;
+    }
+    lost_since = lost_since.value_or(clock_type::now());
+    if (clock_type::now() - *lost_since >= what.patience) {
+      code = answer ? tell(what, *answer) : tell_lost(id, answer.error());
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(500ms);
+  }
+}
+
+// -- list
+// ----------------------------------------------------------------------------------------------------------------
+
+std::string list_target(const list_flags& flags, std::int64_t limit, const std::string& cursor) {
+  auto target = "/v1/jobs?limit=" + std::to_string(limit);
+  std::string states;
+  for (const auto& state : flags.states)
+    states += (states.empty() ? "" : ",") + state;
+  const std::pair<const char*, const std::string*> parameters[] = {
+    {"state", &states},      {"project", &flags.project}, {"queue", &flags.queue}, {"name", &flags.name},
+    {"label", &flags.label}, {"group", &flags.group},     {"cursor", &cursor}};
+  for (const auto& [name, value] : parameters)
+    if (!value->empty())
+      target += '&' + std::string{name} + '=' + http::percent_encoded(*value);
+  return target;
+}
+
+} // namespace
+
+int print_logs(const invocation& what) {
+  if (!what.log.follow)
+    return print_log(what);
+  screen out{what.quiet};
+  follow_options options;
+  options.job = what.ids.front();
+  options.attempt = what.log.attempt;
+  options.tail = what.log.tail;
+  options.timestamps = what.log.timestamps;
+  options.json = what.json;
+  options.progress = false;
+  options.patience = what.patience;
+  auto end = follow_job(what.where, options, out);
+  if (end.lost || end.refusal)
+    return tell_follow_end(what, options.job, end);
+  if (end.log_complete)
+    return exit_codes::success;
+  std::cerr << "kcx: the log above is not complete\n";
+  return exit_codes::failed;
+}
+
+int show_status(const invocation& what) {
+  node_client node{what.where};
+  auto jobs = json::array();
+  int code = exit_codes::success;
+  for (auto id : what.ids)
+    if (auto job = get_or_tell(what, node, "GET", job_target(id), code))
+      jobs.push_back(*std::move(job));
+  print_jobs(what, jobs);
+  return flushed(code);
+}
+
+int wait_for_jobs(const invocation& what) {
+  node_client node{what.where};
+  auto deadline = what.timeout ? std::optional{clock_type::now() + *what.timeout} : std::nullopt;
+  auto jobs = json::array();
+  int code = exit_codes::success;
+  for (auto id : what.ids) {
+    int own = exit_codes::success;
+    if (auto job = wait_for(what, node, id, deadline, own)) {
+      own = exit_code_of(*job);
+      jobs.push_back(*std::move(job));
+    }
+    code = code == exit_codes::success ? own : code;
+  }
+  if (what.json)
+    print_jobs(what, jobs);
+  else
+    for (const auto& job : jobs)
+      std::cout << job_summary(job) << '\n';
+  return flushed(code);
+}
+
+int cancel_jobs(const invocation& what) {
+  if (what.ids.empty())
+    return cancel_matching(what);
+  node_client node{what.where};
+  auto jobs = json::array();
+  int code = exit_codes::success;
+  for (auto id : what.ids)
+    if (auto job = get_or_tell(what, node, "POST", job_target(id) + "/cancel", code))
+      jobs.push_back(*std::move(job));
+  if (what.json)
+    print_jobs(what, jobs);
+  else
+    for (const auto& job : jobs)
+      std::cout << job_summary(job) << '\n';
+  return flushed(code);
+}
+
+int list_jobs(const invocation& what) {
+  constexpr std::int64_t page_size = 200;
+  node_client node{what.where};
+  int code = exit_codes::success;
+  auto items = json::array();
+  json cursor;
+  do {
+    auto wanted = std::min(page_size, what.list.limit - static_cast<std::int64_t>(items.size()));
+    auto page = get_or_tell(what, node, "GET",
+                            list_target(what.list, wanted, cursor.is_string() ? cursor.get<std::string>() : ""), code);
+    if (!page)
+      return code;
+    auto got = page->value("items", json::array());
+    items.insert(items.end(), got.begin(), got.end());
+    cursor = page->value("next_cursor", json{});
+  } while (cursor.is_string() && static_cast<std::int64_t>(items.size()) < what.list.limit);
+  if (what.json) {
+    std::cout << dumped({{"items", items}, {"next_cursor", cursor}});
+    return flushed(code);
+  }
+  std::cout << jobs_text(items, look_of(STDOUT_FILENO));
+  if (cursor.is_string() && !what.quiet)
+    std::cerr << "there are more; --limit shows more than " << what.list.limit << '\n';
+  return flushed(code);
+}
+
+} // namespace kcx::cli

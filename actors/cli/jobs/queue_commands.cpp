@@ -1,0 +1,191 @@
+#include "actors/cli/jobs/queue_commands.hpp"
+
+#include "actors/cli/command_support.hpp"
+#include "actors/cli/view/describe.hpp"
+#include "actors/cli/view/screen.hpp"
+#include "actors/cli/view/text.hpp"
+#include "actors/http/message.hpp"
+
+#include <functional>
+#include <iostream>
+#include <unistd.h>
+#include <utility>
+
+namespace kcx::cli {
+
+namespace {
+
+using nlohmann::json;
+
+/// The same call for each id; prints one document each, or with --json one or an array as items.
+int for_each_id(const invocation& what, std::string_view method, const std::function<std::string(std::int64_t)>& target,
+                const json& body, const std::function<std::string(std::int64_t, const json&)>& line) {
+  node_client node{what.where};
+  auto documents = json::array();
+  int code = 0;
+  for (const auto id : what.ids) {
+    const auto answer = get_or_tell(what, node, method, target(id), code, body);
+    if (!answer)
+      continue;
+    documents.push_back(*answer);
+    if (!what.json)
+      std::cout << line(id, *answer) << '\n';
+  }
+  if (what.json && !documents.empty())
+    std::cout << dumped(what.ids.size() == 1 ? documents.front() : json{{"items", documents}});
+  return flushed(code);
+}
+
+/// One call without a job; prints its answer as JSON, or `line` of it.
+int once(const invocation& what, std::string_view method, const std::string& target, const json& body,
+         const std::function<std::string(const json&)>& line) {
+  node_client node{what.where};
+  int code = 0;
+  const auto answer = get_or_tell(what, node, method, target, code, body);
+  if (!answer)
+    return code;
+  std::cout << (what.json ? dumped(*answer) : line(*answer) + '\n');
+  return flushed(code);
+}
+
+std::string count_of(const json& document, const char* key) {
+  return std::to_string(document.value(key, std::int64_t{0}));
+}
+
+/// What the filter options say, as a body.
+json filter_document(const list_flags& flags) {
+  auto filter = json::object();
+  if (!flags.states.empty())
+    filter["state"] = flags.states;
+  const std::pair<const char*, const std::string*> words[] = {{"project", &flags.project},
+                                                              {"queue", &flags.queue},
+                                                              {"name", &flags.name},
+                                                              {"label", &flags.label},
+                                                              {"group", &flags.group}};
+  for (const auto& [name, value] : words)
+    if (!value->empty())
+      filter[name] = *value;
+  return filter;
+}
+
+std::string created_line(std::int64_t id, const json& job) {
+  return "job " + std::to_string(job.value("id", std::int64_t{0})) + " submitted, again for job " + std::to_string(id);
+}
+
+std::string queue_line(const json& queue) {
+  std::string text = visible(queue.value("name", "")) + ": " + count_of(queue, "queued") + " queued, " +
+                     count_of(queue, "running") + " running";
+  if (queue.value("paused", false))
+    text += ", paused";
+  return text;
+}
+
+} // namespace
+
+int retry_jobs(const invocation& what) {
+  const auto secrets = read_secrets(what.job, std::cin);
+  if (!secrets)
+    return tell(secrets.error());
+  json body = nullptr;
+  if (!secrets->empty())
+    body["secrets"] = *secrets;
+  return for_each_id(
+    what, "POST", [](std::int64_t id) { return job_target(id) + "/retry"; }, body, created_line);
+}
+
+int remove_jobs(const invocation& what) {
+  return for_each_id(what, "DELETE", job_target, nullptr,
+                     [](std::int64_t id, const json&) { return "job " + std::to_string(id) + " removed"; });
+}
+
+int explain(const invocation& what) {
+  return for_each_id(
+    what, "GET", [](std::int64_t id) { return job_target(id) + "/why"; }, nullptr,
+    [](std::int64_t id, const json& why) {
+      return "job " + std::to_string(id) + " " + visible(why.value("state", "")) + ": " +
+             visible(why.value("text", ""));
+    });
+}
+
+int change(const invocation& what) {
+  auto patch = json::object();
+  if (what.job.priority)
+    patch["priority"] = *what.job.priority;
+  if (what.job.run_at)
+    patch["run_at"] = *what.job.run_at == "now" ? json(nullptr) : json(*what.job.run_at);
+  if (!what.job.labels.empty())
+    patch["labels"] = what.job.labels;
+  return for_each_id(what, "PATCH", job_target, patch, [](std::int64_t, const json& job) { return job_summary(job); });
+}
+
+int cancel_matching(const invocation& what) {
+  return once(what, "POST", "/v1/jobs/cancel", filter_document(what.list), [](const json& answer) {
+    return count_of(answer, "cancelled") + " jobs cancelled, " + count_of(answer, "cancelling") + " told to end";
+  });
+}
+
+int list_dead_letters(const invocation& what) {
+  auto target = "/v1/dead-letters?limit=" + std::to_string(std::min<std::int64_t>(what.list.limit, 1'000));
+  const std::pair<const char*, const std::string*> words[] = {{"project", &what.list.project},
+                                                              {"queue", &what.list.queue},
+                                                              {"name", &what.list.name},
+                                                              {"label", &what.list.label},
+                                                              {"group", &what.list.group}};
+  for (const auto& [name, value] : words)
+    if (!value->empty())
+      target += '&' + std::string{name} + '=' + http::percent_encoded(*value);
+  node_client node{what.where};
+  int code = 0;
+  const auto page = get_or_tell(what, node, "GET", target, code);
+  if (!page)
+    return code;
+  std::cout << (what.json ? dumped(*page) : jobs_text(page->value("items", json::array()), look_of(STDOUT_FILENO)));
+  return flushed(code);
+}
+
+int requeue_or_discard(const invocation& what) {
+  const bool requeue = what.what == verb::dead_letters_requeue;
+  const std::string action = requeue ? "/requeue" : "/discard";
+  if (!what.ids.empty())
+    return for_each_id(
+      what, "POST", [&](std::int64_t id) { return "/v1/dead-letters/" + std::to_string(id) + action; }, nullptr,
+      [&](std::int64_t id, const json& job) {
+        return requeue ? created_line(id, job) : "job " + std::to_string(id) + " is no dead letter any more";
+      });
+  const auto filter = filter_document(what.list);
+  if (filter.empty() && !what.all)
+    return tell(error{ec::invalid_setting, "give numbers of jobs, --project, --queue or --name, or --all", {}});
+  return once(what, "POST", "/v1/dead-letters" + action, filter, [&](const json& answer) {
+    return count_of(answer, requeue ? "requeued" : "discarded") + (requeue ? " jobs requeued, " : " jobs discarded, ") +
+           count_of(answer, "refused") + " refused";
+  });
+}
+
+int list_queues(const invocation& what) {
+  return once(what, "GET", "/v1/queues", nullptr, [](const json& answer) {
+    std::string text;
+    for (const auto& queue : answer.value("items", json::array()))
+      text += (text.empty() ? "" : "\n") + queue_line(queue);
+    return text.empty() ? "no queue has unfinished jobs or is paused" : text;
+  });
+}
+
+int pause_or_resume(const invocation& what) {
+  const auto* action = what.what == verb::pause ? "/pause" : "/resume";
+  return once(what, "POST", "/v1/queues/" + http::percent_encoded(what.names.front()) + action, nullptr, queue_line);
+}
+
+int cordon_or_uncordon(const invocation& what) {
+  const bool on = what.what == verb::cordon;
+  return once(what, "POST", "/v1/workers/" + http::percent_encoded(what.names.front()) + (on ? "/cordon" : "/uncordon"),
+              nullptr, [&](const json&) {
+                return visible(what.names.front()) + (on ? " is given no more jobs" : " is given jobs again");
+              });
+}
+
+int change_slots(const invocation& what) {
+  return once(what, "PATCH", "/v1/node", {{"slots", what.slots.value_or(1)}},
+              [](const json& node) { return "the node has " + count_of(node, "slots") + " slots"; });
+}
+
+} // namespace kcx::cli

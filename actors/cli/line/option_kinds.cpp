@@ -1,0 +1,49 @@
+#include "actors/cli/line/option_kinds.hpp"
+
+namespace kcx::cli {
+
+void refuse(const std::string& option, const std::string& value, const std::string& allowed) {
+  throw CLI::ValidationError(option, "cannot be \"" + value + "\"; allowed is " + allowed);
+}
+
+CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, std::vector<std::string>& target,
+                       const std::string& description) {
+  // One word each time: a list would swallow the words behind it.
+  return to.add_option(name, target, description + "; may be repeated")
+    ->type_name(type)
+    ->expected(1)
+    ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+    ->allow_extra_args(false);
+}
+
+void add_filter(CLI::App& to, list_flags& list) {
+  add_texts(to, "-s,--state", "STATE", list.states, "Only jobs in this state");
+  add_text(to, "-p,--project", "NAME", list.project, "Only jobs of this project");
+  add_text(to, "-q,--queue", "NAME", list.queue, "Only jobs of this queue");
+  add_text(to, "-n,--name", "NAME", list.name, "Only jobs of this name");
+  add_text(to, "-l,--label", "LABEL", list.label, "Only jobs with this label");
+  add_text(to, "-g,--group", "NAME", list.group, "Only jobs of this group");
+}
+
+/// CLI11 keeps a list option that may stand without a value; ids are read by hand so that "12x" is told as such.
+void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required) {
+  auto read = [&ids](const std::vector<std::string>& words) {
+    for (const auto& word : words) {
+      auto id = parse_number(word, 1, INT64_MAX);
+      if (!id)
+        refuse("ID", word, "the number of a job");
+      ids.push_back(*id);
+    }
+  };
+  auto* option = to.add_option_function<std::vector<std::string>>("ID", read, "Number of the job")
+                   ->type_name("")
+                   ->required(required);
+  if (!several)
+    option->expected(1);
+}
+
+void add_name(CLI::App& to, const char* placeholder, const char* description, std::vector<std::string>& names) {
+  to.add_option(placeholder, names, description)->type_name("")->required()->expected(1);
+}
+
+} // namespace kcx::cli

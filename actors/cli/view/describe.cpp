@@ -1,0 +1,262 @@
+#include "actors/cli/view/describe.hpp"
+
+#include "actors/cli/view/text.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kcx::cli {
+
+namespace {
+
+using nlohmann::json;
+
+const json& at(const json& object, std::string_view key) {
+  static const json nothing;
+  if (!object.is_object())
+    return nothing;
+  auto found = object.find(key);
+  return found == object.end() ? nothing : *found;
+}
+
+/// One value as it reads in a sentence; "-" for null.
+std::string text(const json& value) {
+  if (value.is_string())
+    return visible(value.get_ref<const std::string&>());
+  if (value.is_null())
+    return "-";
+  return visible(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string text(const json& object, std::string_view key) {
+  return text(at(object, key));
+}
+
+/// "2026-01-01 00:00:00Z" for the API's RFC 3339 with milliseconds.
+std::string time_text(const json& object, std::string_view key) {
+  auto shown = text(object, key);
+  if (shown.size() < 20 || shown[10] != 'T')
+    return shown;
+  return shown.substr(0, 10) + ' ' + shown.substr(11, 8) + 'Z';
+}
+
+std::string seconds_text(const json& object, std::string_view key) {
+  const auto& value = at(object, key);
+  return value.is_number() ? duration_text(value.get<double>()) : "-";
+}
+
+/// "exit code 3", "SIGSEGV", "time_limit" … or nothing.
+std::string cause_text(const json& job) {
+  if (at(job, "signal").is_string())
+    return text(job, "signal");
+  const auto& code = at(job, "exit_code");
+  if (code.is_number() && code != 0)
+    return "exit code " + text(code);
+  return at(job, "reason").is_string() ? text(job, "reason") : std::string{};
+}
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
+    return word;
+  std::string out = "'";
+  for (char c : word)
+    out += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return out + '\'';
+}
+
+std::string elapsed_text(const json& step) {
+  const auto& started = at(step, "started_at");
+  const auto& finished = at(step, "finished_at");
+  if (!started.is_string() || !finished.is_string())
+    return {};
+  // Both are of one form and mostly of one day; the difference of their clock times is enough here.
+  auto seconds = [](const std::string& time) {
+    if (time.size() < 23)
+      return -1.0;
+    auto digit = [&](std::size_t i) { return static_cast<double>(time[i] - '0'); };
+    return ((digit(11) * 10 + digit(12)) * 60 + digit(14) * 10 + digit(15)) * 60 + digit(17) * 10 + digit(18) +
+           digit(20) / 10 + digit(21) / 100 + digit(22) / 1000;
+  };
+  auto from = seconds(started.get<std::string>());
+  auto to = seconds(finished.get<std::string>());
+  if (from < 0 || to < 0)
+    return {};
+  return duration_text(to >= from ? to - from : to - from + 86'400);
+}
+
+std::string title(const json& job) {
+  auto name = text(job, "name");
+  return "job " + text(job, "id") + (name.empty() || name == "-" ? "" : ' ' + name);
+}
+
+void add(std::string& out, std::string_view label, const std::string& value) {
+  if (value.empty() || value == "-" || value == "[]" || value == "{}")
+    return;
+  out += "  " + std::string{label} + std::string(label.size() < 10 ? 11 - label.size() : 1, ' ') + value + '\n';
+}
+
+std::string joined(const json& list) {
+  std::string out;
+  for (const auto& each : list)
+    out += (out.empty() ? "" : ", ") + text(each);
+  return out;
+}
+
+std::string steps_table(const json& steps, look how) {
+  table shown{{"STEP", "NAME", "STATE", "TIME", "COMMAND"}, {}, {1, 4}};
+  for (const auto& step : steps) {
+    auto number = at(step, "index").is_number() ? std::to_string(at(step, "index").get<std::int64_t>() + 1) : "-";
+    shown.rows.push_back({{number},
+                          {text(step, "name")},
+                          {state_text(step), colour_of(text(step, "state"))},
+                          {elapsed_text(step)},
+                          {command_text(at(step, "command"))}});
+  }
+  return render(shown, how.width, how.colours);
+}
+
+std::string history_table(const json& history, look how) {
+  table shown{{"AT", "STATE", "REASON", "ATTEMPT", "WORKER"}, {}, {}};
+  for (const auto& line : history)
+    shown.rows.push_back({{time_text(line, "at")},
+                          {text(line, "state"), colour_of(text(line, "state"))},
+                          {text(line, "reason")},
+                          {text(line, "attempt")},
+                          {text(line, "worker")}});
+  return render(shown, how.width, how.colours);
+}
+
+} // namespace
+
+std::string state_text(const json& job) {
+  auto state = text(job, "state");
+  auto cause = state == "succeeded" ? std::string{} : cause_text(job);
+  return cause.empty() ? state : state + " (" + cause + ')';
+}
+
+std::string command_text(const json& command) {
+  if (!command.is_array())
+    return text(command);
+  std::string line;
+  for (const auto& word : command)
+    line += (line.empty() ? "" : " ") + (word.is_string() ? quoted(word.get<std::string>()) : text(word));
+  return visible(line);
+}
+
+std::string job_summary(const json& job) {
+  auto line = title(job) + ": " + state_text(job);
+  if (at(job, "duration_s").is_number())
+    line += " after " + seconds_text(job, "duration_s");
+  return at(job, "message").is_string() ? line + ": " + text(job, "message") : line;
+}
+
+std::string job_text(const json& job, look how) {
+  auto state = state_text(job);
+  auto out = title(job) + ": " + painted(state, how.colours ? colour_of(text(job, "state")) : colour::none) + '\n';
+  add(out, "message", text(job, "message"));
+  add(out, "project", text(job, "project"));
+  add(out, "queue", text(job, "queue"));
+  add(out, "labels", joined(at(job, "labels")));
+  add(out, "command", command_text(at(job, "command")));
+  add(out, "priority", at(job, "priority") == 0 ? "" : text(job, "priority"));
+  auto attempts = text(job, "attempt") + " of " + text(job, "max_attempts");
+  add(out, "attempt", at(job, "worker").is_string() ? attempts + ", on " + text(job, "worker") : attempts);
+  add(out, "created", time_text(job, "created_at"));
+  add(out, "run at", time_text(job, "run_at"));
+  add(out, "started", time_text(job, "started_at"));
+  add(out, "finished", time_text(job, "finished_at"));
+  add(out, "duration", seconds_text(job, "duration_s"));
+  if (const auto& log = at(job, "log"); at(log, "bytes").is_number())
+    add(out, "log", size_text(at(log, "bytes").get<double>()) + (at(log, "cut") == true ? ", its middle cut" : ""));
+  add(out, "retry of", text(job, "retry_of"));
+  add(out, "metadata", text(job, "metadata"));
+  if (const auto& steps = at(job, "steps"); steps.is_array() && !steps.empty())
+    out += '\n' + steps_table(steps, how);
+  if (const auto& history = at(job, "history"); history.is_array() && !history.empty())
+    out += '\n' + history_table(history, how);
+  return out;
+}
+
+std::string jobs_text(const json& items, look how) {
+  if (!items.is_array() || items.empty())
+    return "no jobs\n";
+  // A column that says "default" everywhere only takes room from the name.
+  auto varies = [&](std::string_view key) {
+    return std::any_of(items.begin(), items.end(), [&](const json& job) { return at(job, key) != "default"; });
+  };
+  const bool projects = varies("project");
+  const bool queues = varies("queue");
+  table shown{{"ID", "NAME", "STATE", "CREATED", "TIME"}, {}, {1}};
+  for (auto [wanted, column] : {std::pair{projects, "PROJECT"}, std::pair{queues, "QUEUE"}})
+    if (wanted) {
+      shown.flexible.push_back(shown.header.size());
+      shown.header.emplace_back(column);
+    }
+  for (const auto& job : items) {
+    auto name = text(job, "name");
+    auto& row = shown.rows.emplace_back(std::vector<cell>{{text(job, "id")},
+                                                          {name.empty() ? command_text(at(job, "command")) : name},
+                                                          {state_text(job), colour_of(text(job, "state"))},
+                                                          {time_text(job, "created_at").substr(0, 16)},
+                                                          {seconds_text(job, "duration_s")}});
+    if (projects)
+      row.push_back({text(job, "project")});
+    if (queues)
+      row.push_back({text(job, "queue")});
+  }
+  return render(shown, how.width, how.colours);
+}
+
+std::string problem_text(unsigned status, const std::string& body) {
+  auto problem = json::parse(body, nullptr, false);
+  if (!at(problem, "title").is_string()) {
+    auto words = shortened(visible(body), 500);
+    return "the node answered with HTTP status " + std::to_string(status) + (words.empty() ? "" : ": " + words) + '\n';
+  }
+  auto out = text(problem, "title");
+  if (at(problem, "detail").is_string())
+    out += ": " + text(problem, "detail");
+  out += " [" + text(problem, "code") + ", HTTP " + std::to_string(status) + "]\n";
+  if (const auto& fields = at(problem, "errors"); fields.is_array())
+    for (const auto& field : fields) {
+      auto pointer = text(field, "pointer");
+      out += "  " + (pointer.empty() ? "(the whole document)" : pointer) + ": " + text(field, "detail") + '\n';
+    }
+  return out;
+}
+
+std::string node_text(const json& node, look how) {
+  auto out = "kcx-node " + text(node, "version") + ", process " + text(node, "pid") + ": " + text(node, "state") + '\n';
+  add(out, "started", time_text(node, "started_at"));
+  add(out, "data", text(node, "data_dir"));
+  add(out, "http", text(node, "http"));
+  add(out, "inspect", text(node, "inspect"));
+  add(out, "slots", text(node, "slots"));
+  const auto& stats = at(node, "stats");
+  const auto& counts = at(stats, "states").is_object() ? at(stats, "states") : stats;
+  std::string jobs;
+  for (const auto& [state, count] : counts.items())
+    if (count.is_number() && count != 0)
+      jobs += (jobs.empty() ? "" : ", ") + text(count) + ' ' + visible(state);
+  add(out, "jobs", jobs.empty() ? "none" : jobs);
+  if (const auto& workers = at(node, "workers"); workers.is_array() && !workers.empty()) {
+    table shown{{"WORKER", "STATE", "JOB", "RUNNER"}, {}, {}};
+    for (const auto& worker : workers)
+      shown.rows.push_back(
+        {{text(worker, "name")}, {text(worker, "state")}, {text(worker, "job")}, {text(worker, "runner_pid")}});
+    out += '\n' + render(shown, how.width, how.colours);
+  }
+  return out;
+}
+
+std::string step_text(const json& step, std::size_t count) {
+  auto number = at(step, "index").is_number() ? std::to_string(at(step, "index").get<std::int64_t>() + 1) : "-";
+  auto line = "step " + number + '/' + std::to_string(count) + ' ' + text(step, "name") + ": " + state_text(step);
+  auto elapsed = elapsed_text(step);
+  return elapsed.empty() ? line : line + ", " + elapsed;
+}
+
+} // namespace kcx::cli

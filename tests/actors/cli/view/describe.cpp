@@ -1,0 +1,112 @@
+#define CAF_SUITE describe
+#include "actors/cli/view/describe.hpp"
+
+#include "actors/cli/view/text.hpp"
+#include "caf/test/unit_test.hpp"
+
+#include <string>
+
+using namespace kcx::cli;
+using nlohmann::json;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos)
+    return true;
+  CAF_MESSAGE("no \"" << part << "\" in \"" << text << "\"");
+  return false;
+}
+
+json some_job() {
+  return {{"id", 12},
+          {"name", "build"},
+          {"project", "default"},
+          {"queue", "default"},
+          {"state", "failed"},
+          {"reason", "exit_code"},
+          {"exit_code", 3},
+          {"signal", nullptr},
+          {"message", nullptr},
+          {"command", {"make", "all it", "it's"}},
+          {"attempt", 1},
+          {"max_attempts", 2},
+          {"worker", "node/1"},
+          {"created_at", "2026-01-01T10:00:00.123Z"},
+          {"duration_s", 61.2},
+          {"log", {{"bytes", 2048}, {"cut", true}}},
+          {"steps", json::array()},
+          {"history", {{{"at", "2026-01-01T10:00:00.123Z"}, {"state", "queued"}, {"attempt", 0}}}}};
+}
+
+} // namespace
+
+CAF_TEST(a summary tells state and cause and time) {
+  CAF_CHECK_EQUAL(job_summary(some_job()), "job 12 build: failed (exit code 3) after 1 min 01 s");
+  CAF_CHECK_EQUAL(job_summary({{"id", 3}, {"name", ""}, {"state", "failed"}, {"signal", "SIGSEGV"}}),
+                  "job 3: failed (SIGSEGV)");
+  CAF_CHECK_EQUAL(
+    job_summary({{"id", 3}, {"state", "failed"}, {"reason", "spawn_failed"}, {"message", "No such file"}}),
+    "job 3: failed (spawn_failed): No such file");
+  CAF_CHECK_EQUAL(job_summary({{"id", 3}, {"state", "succeeded"}, {"exit_code", 0}}), "job 3: succeeded");
+}
+
+CAF_TEST(a job is shown with all that is known) {
+  auto text = job_text(some_job(), {});
+  for (const char* part : {"job 12 build: failed (exit code 3)", "make 'all it' 'it'\\''s'", "1 of 2, on node/1",
+                           "2026-01-01 10:00:00Z", "2.0 KiB, its middle cut", "queued"})
+    CAF_CHECK(contains(text, part));
+  CAF_CHECK(text.find("message") == std::string::npos);
+}
+
+CAF_TEST(an answer of another form is shown as far as it goes) {
+  for (const auto& odd :
+       {json{}, json::object(), json{{"id", "x"}, {"steps", 3}, {"log", 1}, {"state", {1}}}, json(7)}) {
+    CAF_CHECK(contains(job_text(odd, {}), "job "));
+    CAF_CHECK(!job_summary(odd).empty());
+    CAF_CHECK(!node_text(odd, {}).empty());
+  }
+  CAF_CHECK(!jobs_text(json::array({1, "x", nullptr}), {}).empty());
+}
+
+CAF_TEST(names from elsewhere cannot move the cursor) {
+  auto job = some_job();
+  job["name"] = "a\x1b[2J\nb";
+  job["command"] = "x\x07";
+  CAF_CHECK(job_text(job, {}).find('\x1b') == std::string::npos);
+  CAF_CHECK(contains(jobs_text(json::array({job}), {}), "a\\x1b[2J\\x0ab"));
+  CAF_CHECK(job_text(job, {}).find('\x07') == std::string::npos);
+}
+
+CAF_TEST(a list fits the terminal) {
+  auto job = some_job();
+  job["name"] = std::string(200, 'n');
+  auto text = jobs_text(json::array({job}), {80, false});
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    CAF_CHECK(columns(text.substr(at, end - at)) <= 80);
+  CAF_CHECK_EQUAL(jobs_text(json::array(), {}), "no jobs\n");
+}
+
+CAF_TEST(a problem names each field) {
+  auto text = problem_text(422, R"({"title":"Invalid input","status":422,"code":"invalid_input","detail":"2 fields",
+    "errors":[{"pointer":"/steps/0/command","detail":"is missing"},{"pointer":"","detail":"odd"}]})");
+  CAF_CHECK_EQUAL(text, "Invalid input: 2 fields [invalid_input, HTTP 422]\n"
+                        "  /steps/0/command: is missing\n  (the whole document): odd\n");
+}
+
+CAF_TEST(an answer that is no problem document shows its status) {
+  CAF_CHECK_EQUAL(problem_text(502, "<html>\x1b"), "the node answered with HTTP status 502: <html>\\x1b\n");
+  CAF_CHECK_EQUAL(problem_text(500, ""), "the node answered with HTTP status 500\n");
+}
+
+CAF_TEST(a step tells its number state and time) {
+  CAF_CHECK_EQUAL(step_text({{"index", 1}, {"name", "build"}, {"state", "running"}}, 4), "step 2/4 build: running");
+  CAF_CHECK_EQUAL(step_text({{"index", 0},
+                             {"name", "fetch"},
+                             {"state", "failed"},
+                             {"exit_code", 5},
+                             {"started_at", "2026-01-01T23:59:59.500Z"},
+                             {"finished_at", "2026-01-02T00:00:01.000Z"}},
+                            2),
+                  "step 1/2 fetch: failed (exit code 5), 1.5 s");
+}
