@@ -6,13 +6,17 @@
 
 The binaries are taken from $KCX_BUILD (default: build/release of this checkout).
 """
+import fcntl
 import http.client
 import json
 import os
 import pathlib
+import pty
 import random
 import signal
+import struct
 import subprocess
+import termios
 import time
 import urllib.parse
 
@@ -302,3 +306,23 @@ class Node:
         environment.update(env or {})
         return subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
                               env=environment, cwd=self.directory, check=False)
+
+    def cli_on_terminal(self, *args, columns=60, rows=12, env=None):
+        """Runs kcx on a terminal of that size and gives its exit code and everything it wrote there."""
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        line = [str(BUILD / "kcx"), "--data", str(self.data)] + [str(arg) for arg in args]
+        client = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, cwd=self.directory,
+                                  env={**os.environ, "TERM": "xterm", **(env or {})})
+        os.close(follower)
+        written = b""
+        while True:
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:  # the last one has closed the other end
+                break
+            if not piece:
+                break
+            written += piece
+        os.close(leader)
+        return client.wait(PATIENCE), written.decode()

@@ -100,3 +100,16 @@ def test_errors_have_exit_codes_of_their_own(node):
     node.kill9()
     unreachable = node.cli("--patience", "1s", "status", 1)
     assert unreachable.returncode == 3 and unreachable.stderr
+
+
+def test_steps_are_a_status_line_on_a_terminal_and_plain_lines_elsewhere(node, tmp_path):
+    spec = tmp_path / "job.yaml"
+    spec.write_text("name: two\nsteps:\n  - {name: first, command: sleep 0.5}\n  - {name: second, command: echo out}\n")
+    code, shown = node.cli_on_terminal("run", spec, columns=100)
+    assert code == 0 and "job 1 two: running" in shown and "step 1/2 first: running" in shown, shown
+    assert "\r\x1b[J" in shown and "out\r\n" in shown
+    _, shown = node.cli_on_terminal("run", spec, env={"NO_COLOR": "1"})
+    assert "\x1b" not in shown
+    done = node.cli("run", spec)
+    assert "\x1b" not in done.stdout + done.stderr and done.stdout == "out\n", done
+    assert "step 1/2 first: running\nstep 1/2 first: succeeded" in done.stderr, done

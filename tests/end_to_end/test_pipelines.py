@@ -1,14 +1,8 @@
 """kcx run and submit with several jobs from a file."""
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
-import termios
 
 import pytest
 
@@ -129,31 +123,10 @@ jobs:
     assert states(node) == {"a": "succeeded", "b": "succeeded"}
 
 
-def run_on_terminal(node, *args, columns=60, rows=12, env=None):
-    """Exit code and everything that was written to a terminal of that size."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    client = subprocess.Popen([BUILD / "kcx", "--data", node.data, *args], stdin=subprocess.DEVNULL, stdout=follower,
-                              stderr=follower, cwd=node.directory, env={**os.environ, "TERM": "xterm", **(env or {})})
-    os.close(follower)
-    written = b""
-    while True:
-        select.select([leader], [], [], 60)
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        written += piece
-    os.close(leader)
-    return client.wait(30), written.decode()
-
-
 def test_a_terminal_shows_the_jobs_live_and_a_table_that_fits(node, tmp_path):
     file = write(tmp_path / "ci.yaml", "name: live\njobs:\n  first: {command: sleep 0.4}\n"
                  "  second with a name that is much too long to fit into sixty columns: {needs: first, command: sleep 0.3}\n")
-    code, shown = run_on_terminal(node, "run", file)
+    code, shown = node.cli_on_terminal("run", file)
     assert code == 0, shown
     assert "live: 0 of 2 ended after" in shown and "blocked  needs first" in shown
     assert "\x1b[A" in shown and "\x1b[J" in shown
@@ -161,7 +134,7 @@ def test_a_terminal_shows_the_jobs_live_and_a_table_that_fits(node, tmp_path):
     table = plain[plain.rindex("JOB "):].splitlines()
     assert all(len(line) <= 60 for line in table), table
     assert "\x1b[32m" in shown
-    _, shown = run_on_terminal(node, "list", env={"NO_COLOR": "1"})
+    _, shown = node.cli_on_terminal("list", env={"NO_COLOR": "1"})
     assert "\x1b" not in shown
 
 

@@ -26,8 +26,10 @@ expected<std::string> read_text(const std::string& file, std::istream& standard_
   errno = 0;
   std::ifstream in{file};
   if (!in || in.peek() == std::ifstream::traits_type::eof()) {
-    auto cause = errno == 0 ? std::string{"the file is empty"} : std::generic_category().message(errno);
-    return refused("cannot read the job file " + file + ": " + cause);
+    const auto number = errno;
+    auto cause = number == 0 ? std::string{"the file is empty"} : std::generic_category().message(number);
+    return refused("cannot read the job file " + file + ": " + cause +
+                   (number == ENOENT ? "; a command would stand after \"--\"" : ""));
   }
   return std::string{std::istreambuf_iterator<char>{in}, {}};
 }
