@@ -119,6 +119,14 @@ void exclude(const source_value& matrix, const std::string& pointer, std::vector
   }
 }
 
+void set_value(values& of, const values::value_type& value) {
+  const auto same = [&](const auto& each) { return each.first == value.first; };
+  if (const auto old = std::find_if(of.begin(), of.end(), same); old != of.end())
+    old->second = value.second;
+  else
+    of.push_back(value);
+}
+
 void include(const source_value& matrix, const std::string& pointer, std::vector<combination>& all, complaints& wrong) {
   const auto made = all.size();
   for (const auto& object : read_objects(matrix, "include", pointer, wrong)) {
@@ -132,13 +140,8 @@ void include(const source_value& matrix, const std::string& pointer, std::vector
       if (!has_all(each.values, axes))
         continue;
       added = true;
-      for (const auto& [name, value] : more)
-        if (auto old =
-              std::find_if(each.values.begin(), each.values.end(), [&](auto& has) { return has.first == name; });
-            old != each.values.end())
-          old->second = value;
-        else
-          each.values.emplace_back(name, value);
+      for (const auto& value : more)
+        set_value(each.values, value);
     }
     if (!added)
       all.push_back({object, object.size()});
