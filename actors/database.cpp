@@ -278,7 +278,7 @@ void database::flush() {
   if (store_->in_transaction()) {
     if (auto committed = store_->commit(); !committed) {
       ++failed_commits_;
-      spdlog::error("database: a commit of {} operations failed: {}", batch_.size(), committed.error().message);
+      complain("a commit of " + std::to_string(batch_.size()) + " operations failed", committed.error());
       return fail_batch(committed.error());
     }
     ++commits_;
@@ -311,7 +311,7 @@ outcome database::settle() {
   auto settled = store_->settle(now(), settle_round);
   if (!settled) {
     ++failed_commits_;
-    spdlog::error("database: what follows from {} operations failed: {}", batch_.size(), settled.error().message);
+    complain("what follows from " + std::to_string(batch_.size()) + " operations failed", settled.error());
     return std::move(settled).error();
   }
   batch_.followed(*settled);
@@ -356,12 +356,22 @@ caf::typed_response_promise<Reply> database::write(Op op) {
   return promise;
 }
 
+void database::complain(const std::string& what, const error& failure) {
+  if (failure.code != ec::storage_unusable)
+    spdlog::error("database: {}: {}", what, failure.message);
+  // From then on everything fails with it: once is enough.
+  else if (!std::exchange(damage_told_, true))
+    spdlog::critical("database: {}", failure.message);
+}
+
 void database::check_transaction(const error& failure) {
+  if (failure.code == ec::storage_unusable)
+    complain("a write failed", failure);
   // A full disk (and a few other causes) makes SQLite roll the whole transaction back by itself. Whatever ran in it is
   // undone, though it had succeeded: those who asked must hear so, and no later operation may join a ghost.
   if (!store_->in_transaction() && !batch_.empty()) {
     ++failed_commits_;
-    spdlog::error("database: a transaction of {} operations was rolled back: {}", batch_.size(), failure.message);
+    complain("a transaction of " + std::to_string(batch_.size()) + " operations was rolled back", failure);
     fail_batch(failure);
   }
 }

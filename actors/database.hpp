@@ -74,6 +74,8 @@ private:
   template <class Reply, class Op>
   caf::typed_response_promise<Reply> write(Op op);
   /// Deals with a transaction that the engine rolled back under a failed operation.
+  /// Logs what went wrong; damage of the file but once.
+  void complain(const std::string& what, const error& failure);
   void check_transaction(const error& failure);
   void fail_batch(const error& failure);
   void publish(const commit_batch& batch);
@@ -103,6 +105,7 @@ private:
   // Figures for status().
   std::uint64_t commits_ = 0;
   std::uint64_t failed_commits_ = 0;
+  bool damage_told_ = false;
   bool disk_full_ = false;
   std::uint64_t operations_ = 0;
   std::uint64_t since_checkpoint_ = 0;

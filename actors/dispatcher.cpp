@@ -73,10 +73,12 @@ void dispatcher::subscribe() {
   subscribing_ = true;
   early_notices_.clear();
   const auto number = ++subscription_;
-  const auto failed = [this, number](const std::string& why) {
+  const auto failed = [this, number](const error& why) {
     if (number != subscription_)
       return;
-    spdlog::warn("dispatcher: cannot subscribe to the database: {}", why);
+    // A damaged file is the database's to tell of, once: here it would be told for ever.
+    if (why.code != ec::storage_unusable)
+      spdlog::warn("dispatcher: cannot subscribe to the database: {}", why.message);
     subscribing_ = false;
     remind();
   };
@@ -84,11 +86,13 @@ void dispatcher::subscribe() {
     .then(
       [this, number, failed](const expected<ready_snapshot>& answer) {
         if (!answer)
-          failed(answer.error().message);
+          failed(answer.error());
         else if (number == subscription_)
           take_snapshot(*answer);
       },
-      [failed](const caf::error& why) { failed(caf::to_string(why)); });
+      [failed](const caf::error& why) {
+        failed({ec::timeout, caf::to_string(why), {}});
+      });
 }
 
 void dispatcher::take_snapshot(const ready_snapshot& snapshot) {

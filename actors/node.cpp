@@ -79,6 +79,15 @@ outcome check_account(const settings& options) {
   return kcx::done{};
 }
 
+cgroup_access choose_limits(const settings& options) {
+  cgroup_access access;
+  access.detail = "limits are those of setrlimit: the option cgroups is off";
+  if (options.cgroups)
+    access = prepare_cgroups();
+  spdlog::info("{}", access.detail);
+  return access;
+}
+
 /// Ends the processes a dead node left behind, then marks its jobs: in this order, so that a job that is queued again
 /// never runs beside its former self.
 outcome recover(job_store& store, const data_directory& data) {
@@ -162,15 +171,18 @@ http::server_options inspection_options() {
 // with it.
 class node::impl {
 public:
-  impl(settings options, data_directory data, std::unique_ptr<job_store> store, std::function<void()> on_end,
-       std::function<void()> on_drain)
+  impl(settings options, data_directory data, std::unique_ptr<job_store> store, cgroup_access cgroups,
+       std::function<void()> on_end, std::function<void()> on_drain)
     : options_{std::move(options)}, live_{options_}, data_{std::move(data)},
+      archiver_{data_.path(), [this] { return live_.now()->compress_logs_after; }},
       context_{options_,
                live_,
                data_,
                store->node_id(),
+               std::move(cgroups),
                processes_,
                files_,
+               archiver_,
                std::move(store),
                {},
                {},
@@ -215,7 +227,7 @@ public:
   }
 
   outcome start_actors() {
-    auto workspaces = list_workspaces(data_.path());
+    auto leftovers = find_leftovers(data_.path());
     root_options options;
     options.factories = make_factories(context_);
     options.fault_injection = options_.fault_injection;
@@ -231,8 +243,9 @@ public:
     settled_.get_future().wait();
     if (auto why = failure(); !why.empty())
       return error{ec::internal, std::move(why), {}};
-    sweep_leftovers(data_.path(), std::move(workspaces), files_.executor(),
-                    [file = data_.database()] { return open_sqlite_reader(file); });
+    sweep_leftovers(
+      data_.path(), std::move(leftovers), files_.executor(),
+      [file = data_.database()] { return open_sqlite_reader(file); }, [this](attempt_key key) { archiver_.add(key); });
     return data_.announce({context_.http_url, context_.inspect_url});
   }
 
@@ -251,6 +264,7 @@ public:
       caf::anon_send(root_, slots_atom_v, static_cast<std::uint32_t>(now->slots));
     if (changed("keep") || changed("keep-count"))
       caf::anon_send(root_, update_atom_v, retention_of(*now));
+    archiver_.look_again();
     reload_files();
   }
 
@@ -290,6 +304,7 @@ private:
   live_settings live_;
   data_directory data_;
   process_io processes_;
+  log_archiver archiver_;
   http::file_threads files_;
   node_context context_;
   std::function<void()> on_end_;
@@ -321,8 +336,9 @@ expected<std::unique_ptr<node>> node::start(settings options, std::function<void
     return std::move(store).error();
   if (auto recovered = recover(**store, *data); !recovered)
     return std::move(recovered).error();
-  auto parts = std::make_unique<impl>(std::move(options), *std::move(data), *std::move(store), std::move(on_end),
-                                      std::move(on_drain));
+  auto cgroups = choose_limits(options);
+  auto parts = std::make_unique<impl>(std::move(options), *std::move(data), *std::move(store), std::move(cgroups),
+                                      std::move(on_end), std::move(on_drain));
   if (auto listening = parts->listen(); !listening)
     return std::move(listening).error();
   if (auto started = parts->start_actors(); !started)

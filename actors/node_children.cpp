@@ -73,7 +73,9 @@ run_settings make_run_settings(const node_context& context) {
   run.node_id = context.node_id;
   run.stop_grace = now->stop_grace;
   run.job_user = now->job_user;
+  run.cgroups = context.cgroups;
   run.log_limit = now->log_limit;
+  run.artifacts_limit = now->artifacts_limit;
   // The other half is for the database: it must still be able to store how jobs ended.
   run.disk_reserve = now->min_free / 2;
   return run;
@@ -100,11 +102,8 @@ worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local
   options.slots = context.slots;
   options.resized = [&context](std::uint32_t slots) { context.slots = slots; };
   options.runners = make_runner_host(context.processes, std::move(runner));
-  options.remove_workspace = [&context](std::string workspace) {
-    context.files.post([workspace = std::move(workspace)] {
-      if (const auto removed = remove_workspace(workspace); !removed)
-        spdlog::warn("{}", removed.error().message);
-    });
+  options.clean_up = [&context](unfinished_run left) {
+    context.files.post([left = std::move(left)] { remove_unfinished(left); });
   };
   options.make_worker = [&context](caf::local_actor& supervisor, worker_place place) {
     return make_worker(context, supervisor, std::move(place));
@@ -117,6 +116,7 @@ worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local
 scheduler_actor make_scheduler(const node_context& context, caf::local_actor& parent, const node_actors& others) {
   scheduler_options options;
   options.retention = retention_of(*context.live.now());
+  options.attempt_ended = [&context](attempt_key key) { context.archiver.add(key); };
   options.remove_files = [&context](std::vector<removed_job> jobs) { remove_files(context, std::move(jobs)); };
   return parent.spawn<scheduler>(others.database, std::move(options));
 }
@@ -128,7 +128,8 @@ nlohmann::json describe(const node_context& context) {
           {"data_dir", context.data.path().string()},
           {"slots", context.slots.load()},
           {"http", context.http_url},
-          {"inspect", context.inspect_url}};
+          {"inspect", context.inspect_url},
+          {"limits", context.cgroups.detail}};
 }
 
 http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, const node_actors& others) {

@@ -3,7 +3,9 @@
 
 #include "actors/http/gate.hpp"
 #include "actors/http/logs/file_thread.hpp"
+#include "actors/log_archiver.hpp"
 #include "actors/root_supervisor.hpp"
+#include "actors/runner/cgroup.hpp"
 #include "actors/runner/process_io.hpp"
 #include "config/data_directory.hpp"
 #include "config/live_settings.hpp"
@@ -24,8 +26,10 @@ struct node_context {
   live_settings& live;
   const data_directory& data;
   std::string node_id;
+  cgroup_access cgroups;
   process_io& processes;
   http::file_threads& files;
+  log_archiver& archiver;
   /// The open store for the first database actor; a later one opens the file anew.
   std::unique_ptr<job_store> first_store;
   std::string http_url;

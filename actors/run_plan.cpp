@@ -2,6 +2,7 @@
 
 #include "actors/runner/job_environment.hpp"
 #include "actors/runner/workspace.hpp"
+#include "storage/artifact_path.hpp"
 #include "storage/log_format.hpp"
 
 #include <algorithm>
@@ -35,6 +36,52 @@ attempt_outcome outcome_of(const finished_event& event) noexcept {
   return attempt_outcome::worker_crashed;
 }
 
+/// KCX_NEED_<its ref, or id>_<key> for all that needed jobs wrote to KCX_OUTPUT.
+void add_outputs(std::map<std::string, std::string>& env, const std::vector<need_grant>& needs) {
+  for (const auto& need : needs) {
+    auto prefix = "KCX_NEED_" + (need.ref.empty() ? std::to_string(need.key.job.value) : need.ref) + '_';
+    // A ref may hold '.' and '-', a variable's name may not.
+    std::ranges::replace_if(
+      prefix, [](char c) { return c == '.' || c == '-'; }, '_');
+    for (const auto& [key, value] : need.outputs)
+      env.insert_or_assign(prefix + key, value);
+  }
+}
+
+std::vector<artifact_source> sources_of(const std::vector<need_grant>& needs, const std::filesystem::path& data_dir) {
+  std::vector<artifact_source> sources;
+  for (const auto& need : needs) {
+    if (!need.wants_artifacts)
+      continue;
+    const auto [job, attempt] = need.key;
+    const auto words = "the artifacts of job " + std::to_string(job.value) + ", which this job needs, ";
+    auto& source = sources.emplace_back(artifact_source{job, {}, {}});
+    if (need.removed)
+      source.problem = words + "are gone: it was removed";
+    else if (need.artifacts.cut)
+      source.problem = words + "are not complete: its log tells what was left out";
+    else if (need.artifacts.files > 0)
+      source.directory = artifacts_path(data_dir, job.value, attempt);
+  }
+  return sources;
+}
+
+/// What a cgroup can limit goes there.
+void use_cgroup(start_command& command, const cgroup_access& access) {
+  if (access.jobs.empty())
+    return;
+  const auto move = [](bool possible, std::optional<std::uint64_t>& from, std::optional<std::uint64_t>& to) {
+    if (possible)
+      to = std::exchange(from, std::nullopt);
+  };
+  auto& whole = command.cgroup_limits;
+  move(access.memory, command.limits.memory_bytes, whole.memory_bytes);
+  move(access.pids, command.limits.processes, whole.processes);
+  move(access.cpu, command.limits.cpu_millis, whole.cpu_millis);
+  if (whole != resource_limits{})
+    command.cgroup = access.jobs / (std::to_string(command.key.job.value) + '-' + std::to_string(command.key.attempt));
+}
+
 } // namespace
 
 start_command plan_run(const job_grant& grant, const run_settings& settings) {
@@ -48,9 +95,15 @@ start_command plan_run(const job_grant& grant, const run_settings& settings) {
   command.working_dir = spec.working_dir;
   command.user = spec.user.empty() ? settings.job_user : spec.user;
   command.limits = spec.limits;
+  use_cgroup(command, settings.cgroups);
   command.env =
     job_environment({grant.key, spec.name, spec.project, spec.queue, settings.node_id, command.workspace, command.user},
                     spec.env, spec.secrets);
+  add_outputs(command.env, grant.needs);
+  command.fetch = sources_of(grant.needs, settings.data_dir);
+  command.artifacts = spec.artifacts;
+  command.artifacts_dir = artifacts_path(settings.data_dir, job.value, attempt);
+  command.artifacts_limit_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(settings.artifacts_limit, 0));
   command.log_file = log_path(settings.data_dir, job.value, attempt);
   command.log_limit_bytes =
     static_cast<std::uint64_t>(std::max<std::int64_t>(spec.log_limit_bytes.value_or(settings.log_limit), 0));
@@ -93,6 +146,8 @@ attempt_result to_result(const finished_event& event, const job_spec& spec) {
   result.started_at = event.started_at;
   result.duration = event.duration;
   result.log = {static_cast<std::int64_t>(event.log.bytes), event.log.cut};
+  result.artifacts = event.artifacts;
+  result.outputs = event.outputs;
   if (!shows_steps(spec))
     return result;
   for (std::int32_t index = 0; const auto& each : event.steps) {

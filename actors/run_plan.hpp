@@ -1,6 +1,7 @@
 /// From a grant to what the runner is told, and from what the runner reports back to what is stored. Pure functions.
 #pragma once
 
+#include "actors/runner/cgroup.hpp"
 #include "actors/runner/protocol.hpp"
 #include "storage/job_store.hpp"
 
@@ -21,9 +22,13 @@ struct run_settings {
   std::chrono::milliseconds stop_grace{2'000};
   /// The account of jobs that name none; empty: the node's own.
   std::string job_user = {};
+  /// Whether limits of whole jobs are possible.
+  cgroup_access cgroups = {};
   /// Kept of the log of a job that does not say itself.
   std::int64_t log_limit = 64LL << 20;
-  /// Free space that logs leave on the disk.
+  /// Kept of the workspace of a job with artifacts.
+  std::int64_t artifacts_limit = 1LL << 30;
+  /// Free space that logs and artifacts leave on the disk.
   std::int64_t disk_reserve = 0;
 };
 

@@ -12,6 +12,12 @@ constexpr std::chrono::milliseconds shortest_sleep{10};
 
 constexpr std::chrono::milliseconds shortest_retention_interval{500};
 
+void complain(const char* what, const error& failure) {
+  // A damaged file is the database's to tell of, once: here it would be told for ever.
+  if (failure.code != ec::storage_unusable)
+    spdlog::warn("scheduler: {}: {}", what, failure.message);
+}
+
 } // namespace
 
 scheduler::scheduler(caf::actor_config& cfg, database_actor database, scheduler_options options)
@@ -37,6 +43,9 @@ scheduler::behavior_type scheduler::make_behavior() {
 }
 
 void scheduler::hear(const job_changes& changes) {
+  for (const auto& each : *changes)
+    if (each.attempt > 0 && !is_held(each.state))
+      options_.attempt_ended({each.id, each.attempt});
   // When it is due stands in the database only: ask.
   if (std::ranges::any_of(*changes, [](const auto& each) { return each.timed || each.state == job_state::scheduled; }))
     promote();
@@ -60,7 +69,7 @@ void scheduler::promoted(const expected<std::optional<timestamp>>& answer) {
   asking_ = false;
   ++promotions_;
   if (!answer) {
-    spdlog::warn("scheduler: cannot promote what is due: {}", answer.error().message);
+    complain("cannot promote what is due", answer.error());
     wake_in(options_.watch_interval);
     return;
   }
@@ -94,7 +103,7 @@ void scheduler::checkpoint() {
         if (answer)
           wal_bytes_ = *answer;
         else
-          spdlog::warn("scheduler: the write-ahead log was not copied: {}", answer.error().message);
+          complain("the write-ahead log was not copied", answer.error());
         again();
       },
       [again](const caf::error& why) {
@@ -132,7 +141,7 @@ void scheduler::remove_expired() {
 
 void scheduler::removed(const expected<std::vector<removed_job>>& answer) {
   if (!answer)
-    spdlog::warn("scheduler: jobs that need not be kept were not removed: {}", answer.error().message);
+    complain("jobs that need not be kept were not removed", answer.error());
   const bool some = answer && !answer->empty();
   if (some) {
     removed_ += answer->size();

@@ -25,6 +25,8 @@ struct scheduler_options {
 
   /// Which final jobs are kept. A state without a rule is kept for ever.
   retention_policy retention;
+  /// Told of attempts that nobody holds any more, perhaps more than once. Must not block.
+  std::function<void(attempt_key)> attempt_ended = [](attempt_key) {};
   /// Told of the jobs that retention removed: what they left on disk must go. Must not block.
   std::function<void(std::vector<removed_job>)> remove_files = [](const std::vector<removed_job>&) {};
   /// Between two looks for jobs to remove.

@@ -75,10 +75,22 @@ void worker::become_idle() {
   start_told_ = false;
   start_stored_ = false;
   pause_ = std::chrono::milliseconds{0};
-  if (stopping_) {
+  if (stopping_ && next_) {
+    // Nobody else would take it from a worker that ends in peace.
+    grant_ = std::exchange(next_, std::nullopt);
+    finish_unstarted(attempt_outcome::not_started, "");
+  } else if (stopping_) {
     quit();
-    return;
+  } else if (next_) {
+    take(*std::exchange(next_, std::nullopt));
+  } else if (nonce_ == 0) {
+    ask_anew();
+  } else if (!waiting_for_answer_) {
+    ask(); // what was asked ahead had no answer
   }
+}
+
+void worker::ask_anew() {
   nonce_ = new_nonce();
   asked_before_ = false;
   ask();
@@ -100,18 +112,21 @@ void worker::ask() {
         if (why == caf::sec::request_timeout)
           return ask(); // No job fitted so far, that is all.
         waiting_for_answer_ = false;
-        pause("asking for a job", caf::to_string(why));
+        if (state_ == state::idle)
+          pause("asking for a job", caf::to_string(why));
       });
 }
 
 void worker::answered(expected<job_grant>& answer) {
   waiting_for_answer_ = false;
-  if (state_ != state::idle)
-    return;
-  if (answer)
-    take(*std::move(answer));
-  else
+  if (!answer && state_ == state::idle) {
     pause("asking for a job", answer.error().message);
+  } else if (answer && state_ == state::idle) {
+    take(*std::move(answer));
+  } else if (answer) {
+    nonce_ = 0;
+    next_ = *std::move(answer);
+  }
 }
 
 void worker::take(job_grant grant) {
@@ -254,17 +269,21 @@ void worker::complete() {
           [this, key](const caf::error& why) {
             completed(key, error{ec::timeout, caf::to_string(why), {}});
           });
+  if (!stopping_ && !next_ && nonce_ == 0)
+    ask_anew();
 }
 
 void worker::completed(attempt_key key, const expected<transition_result>& answer) {
   if (state_ != state::finishing || !holds(key))
     return;
   completing_ = false;
-  if (!answer && !is_settled(answer.error())) {
+  // A damaged file takes no result any more: a stop must not wait for it.
+  const bool in_vain = !answer && stopping_ && answer.error().code == ec::storage_unusable;
+  if (!answer && !is_settled(answer.error()) && !in_vain) {
     pause("storing a result", answer.error().message);
     return;
   }
-  if (!answer)
+  if (!answer && !in_vain)
     spdlog::warn("worker {}: the result of job {} was not wanted: {}", options_.name, key.job.value,
                  answer.error().message);
   become_idle();
@@ -289,7 +308,9 @@ void worker::rewire(const dispatcher_actor& dispatcher) {
     ask();
     return;
   }
-  held_attempt held{grant_->key, options_.name, grant_->spec.project, grant_->spec.weight, options_.labels};
+  // Once a result is on its way, its slots count as free.
+  const auto& holds = next_ ? *next_ : *grant_;
+  held_attempt held{holds.key, options_.name, holds.spec.project, holds.spec.weight, options_.labels};
   send(dispatcher_, register_atom_v, std::move(held), myself());
 }
 

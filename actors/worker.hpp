@@ -6,6 +6,9 @@
 ///
 ///     starting ─ ready ─► idle ─ grant ─► running ─ finished ─► finishing ─ stored ─► idle
 ///                                            └ attempt is stale ─► discarding ─ finished ─► idle
+///
+/// While a result is being stored the next job is asked for already: both meet in one commit. Its grant waits until the
+/// result is stored, so that one job follows the other.
 #pragma once
 
 #include "actors/actor_base.hpp"
@@ -54,6 +57,7 @@ private:
 
   // -- claiming ------------------------------------------------------------------------------------------------------
   void become_idle();
+  void ask_anew();
   void ask();
   void answered(expected<job_grant>& answer);
   void take(job_grant grant);
@@ -106,6 +110,8 @@ private:
   std::chrono::milliseconds pause_{0};
 
   std::optional<job_grant> grant_;
+  /// Came before the result of the one before was stored.
+  std::optional<job_grant> next_;
   bool start_told_ = false;
   bool start_stored_ = false;
   bool confirming_ = false;

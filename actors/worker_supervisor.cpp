@@ -21,8 +21,7 @@ outcome worker_supervisor::line::send(const runner_command& command) {
   auto sent = link_->send(command);
   // A worker that dies right after is known to have left a job behind.
   if (const auto* start = std::get_if<start_command>(&command); start != nullptr && sent) {
-    running_ = start->key;
-    workspace_ = start->keep_workspace == keep_policy::never ? start->workspace : std::string{};
+    running_ = {start->key, start->workspace, start->keep_workspace != keep_policy::never, start->artifacts_dir};
   }
   return sent;
 }
@@ -35,16 +34,11 @@ void worker_supervisor::line::kill() noexcept {
 
 void worker_supervisor::line::finished(attempt_key key) {
   const std::lock_guard lock{mutex_};
-  if (running_ == key)
+  if (running_ && running_->key == key)
     running_.reset();
 }
 
-std::string worker_supervisor::line::workspace() const {
-  const std::lock_guard lock{mutex_};
-  return running_ ? workspace_ : std::string{};
-}
-
-std::optional<attempt_key> worker_supervisor::line::running() const {
+std::optional<unfinished_run> worker_supervisor::line::running() const {
   const std::lock_guard lock{mutex_};
   return running_;
 }
@@ -125,7 +119,7 @@ void worker_supervisor::heard(slot& where, const runner_event& event) {
 }
 
 void worker_supervisor::exited(slot& where) {
-  where.workspace = where.runner->workspace();
+  where.left = where.runner->running();
   where.runner.reset();
   const bool came_up = std::exchange(where.pid, 0) != 0;
   if (where.now == phase::closing) {
@@ -159,8 +153,8 @@ void worker_supervisor::swept(std::uint32_t number, std::uint64_t life) {
     if (where.now != phase::sweeping || (number != 0 && number != where.number) || life != where.life)
       continue;
     where.swept = true;
-    if (!where.workspace.empty())
-      options_.remove_workspace(std::exchange(where.workspace, {}));
+    if (where.left)
+      options_.clean_up(*std::exchange(where.left, std::nullopt));
     abandon_when_empty(where);
   }
 }
@@ -385,8 +379,12 @@ void worker_supervisor::abandoned(slot& where, std::uint64_t number, const outco
   if (where.now != phase::abandoning || number != where.abandon_number)
     return;
   where.abandon_asked = false;
-  if (!answer) {
-    spdlog::warn("worker_supervisor: cannot mark what {} held: {}", where.name, answer.error().message);
+  const bool damaged = !answer && answer.error().code == ec::storage_unusable;
+  // Nothing will ever be stored there: a stop must not wait for it. The next start marks what was held.
+  if (!answer && !(damaged && leaves(where))) {
+    // A damaged file is the database's to tell of, once: here it would be told for ever.
+    if (!damaged)
+      spdlog::warn("worker_supervisor: cannot mark what {} held: {}", where.name, answer.error().message);
     remind();
     return;
   }
@@ -465,7 +463,8 @@ std::vector<worker_info> worker_supervisor::list() const {
       continue;
     worker_info info{each.name, "starting", std::nullopt, each.pid, each.cordoned};
     if (each.runner)
-      info.attempt = each.runner->running();
+      if (const auto run = each.runner->running())
+        info.attempt = run->key;
     if (leaves(each))
       info.state = "stopping";
     else if (each.now == phase::working)

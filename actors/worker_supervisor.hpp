@@ -15,6 +15,7 @@
 
 #include "actors/actor_base.hpp"
 #include "actors/interfaces.hpp"
+#include "actors/leftovers.hpp"
 #include "actors/runner/runner_host.hpp"
 
 #include <chrono>
@@ -50,8 +51,8 @@ struct worker_supervisor_options {
   /// Spawns a worker as a child of `parent`.
   std::function<worker_actor(caf::local_actor& parent, worker_place place)> make_worker;
 
-  /// Removes a workspace whose runner died, once its processes are gone. Must not block: called from the actor.
-  std::function<void(std::string workspace)> remove_workspace = [](const std::string&) {};
+  /// Removes what a dead runner left, once its processes are gone. Must not block: called from the actor.
+  std::function<void(unfinished_run left)> clean_up = [](const unfinished_run&) {};
 
   /// More than `restart_limit` restarts of one slot within `restart_window` end the supervisor, and the node: of its
   /// worker, or of its runner as long as no runner of this node has ever come up.
@@ -93,15 +94,13 @@ private:
     outcome send(const runner_command& command);
     void kill() noexcept;
     void finished(attempt_key key);
-    [[nodiscard]] std::optional<attempt_key> running() const;
-    /// The workspace that the running job leaves behind if its runner dies; empty if there is none or it is to be kept.
-    [[nodiscard]] std::string workspace() const;
+    /// What runs, with what it leaves behind if the runner dies.
+    [[nodiscard]] std::optional<unfinished_run> running() const;
 
   private:
     mutable std::mutex mutex_;
     std::shared_ptr<runner_link> link_;
-    std::optional<attempt_key> running_;
-    std::string workspace_;
+    std::optional<unfinished_run> running_;
   };
 
   struct slot {
@@ -116,8 +115,8 @@ private:
     worker_actor worker;
     bool cordoned = false;
     bool swept = false;
-    /// Left behind by the last runner.
-    std::string workspace;
+    /// By the last runner.
+    std::optional<unfinished_run> left;
     bool abandon_asked = false;
     std::uint64_t abandon_number = 0;
     std::chrono::steady_clock::time_point deadline{};

@@ -5,6 +5,8 @@
 #include "config/error.hpp"
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <unistd.h>
@@ -41,6 +43,20 @@ public:
 private:
   int fd_ = -1;
 };
+
+/// Reads from a fixed place, as often as it takes. How many bytes were read: fewer at the end, or with errno set.
+[[nodiscard]] inline std::size_t read_at(int fd, char* to, std::size_t size, std::uint64_t offset) noexcept {
+  std::size_t done = 0;
+  while (done < size) {
+    const auto n = ::pread(fd, to + done, size - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
 
 /// ec::storage_full for a full disk or quota, otherwise ec::system_failed; the text is `what: <system's text>`.
 [[nodiscard]] inline error system_failure(std::string what, int number = errno) {

@@ -46,6 +46,12 @@ struct settings {
   std::filesystem::path runner;
   /// Log bytes kept of an attempt whose job does not say.
   std::int64_t log_limit = 64LL << 20;
+  /// How long a log is left as it is after its attempt has ended; then it is compressed.
+  std::chrono::milliseconds compress_logs_after{60'000};
+  /// Bytes kept of the workspace of an attempt whose job has artifacts.
+  std::int64_t artifacts_limit = 1LL << 30;
+  /// Whether limits of whole jobs are set by cgroup v2 where that is possible.
+  bool cgroups = true;
   /// The account of jobs that name none; empty: the node's own. Only a node of root can have one.
   std::string job_user;
 

@@ -130,14 +130,18 @@ struct step_spec {
   bool operator==(const step_spec&) const = default;
 };
 
-/// What each process of a job may take, as setrlimit counts it; absent ones are not limited by KCX.
+/// What a job may take; absent ones are not limited by KCX. Where the node may use cgroup v2, memory and processes
+/// count for the whole job, else for each process, as setrlimit has it.
 struct resource_limits {
-  std::optional<std::uint64_t> memory_bytes; ///< Address space.
+  std::optional<std::uint64_t> memory_bytes; ///< By setrlimit: address space.
   std::optional<std::uint64_t> cpu_s;        ///< CPU time; then SIGXCPU or SIGKILL.
   /// Absent: the usual 1024, whatever the node has for itself.
   std::optional<std::uint64_t> open_files;
-  std::optional<std::uint64_t> processes;  ///< Of the account, all jobs together; root has no limit.
+  /// By setrlimit: of the account, all jobs together; root has no limit.
+  std::optional<std::uint64_t> processes;
   std::optional<std::uint64_t> file_bytes; ///< Of one file; then SIGXFSZ.
+  /// Thousandths of a CPU that the job may use at any time; by cgroup v2 only.
+  std::optional<std::uint64_t> cpu_millis;
 
   bool operator==(const resource_limits&) const = default;
 };
@@ -160,6 +164,8 @@ struct job_need {
   /// The `ref` of another job of the same submission; empty once it is stored.
   std::string ref;
   need_condition condition = need_condition::success;
+  /// Its artifacts are put into the workspace before the job starts.
+  bool artifacts = false;
 
   bool operator==(const job_need&) const = default;
 };
@@ -198,6 +204,8 @@ struct job_spec {
   std::map<std::string, std::string> secrets;
   std::string working_dir;
   keep_policy keep_workspace = keep_policy::never;
+  /// Globs of what is kept of the workspace after the job; see runner/path_patterns.hpp.
+  std::vector<std::string> artifacts;
   /// The account to run as; only a node of root can choose. Empty: the node's `job-user`.
   std::string user;
   resource_limits limits;
@@ -253,6 +261,19 @@ struct log_summary {
   std::int64_t bytes = 0;
   bool cut = false;
 };
+
+/// What an attempt kept of its workspace.
+struct artifact_summary {
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;
+  /// A bound or a full disk kept files out that should have been kept.
+  bool cut = false;
+
+  bool operator==(const artifact_summary&) const = default;
+};
+
+/// What a job wrote to KCX_OUTPUT.
+using job_outputs = std::map<std::string, std::string>;
 
 enum class step_state : std::uint8_t {
   pending,
@@ -315,6 +336,9 @@ struct job_record {
   /// Measured by a monotonic clock, so a clock step never makes it negative. Set when final.
   std::optional<std::chrono::milliseconds> duration;
   log_summary log;
+  /// Of the latest attempt, once it has ended.
+  artifact_summary artifacts;
+  job_outputs outputs;
   std::optional<job_id> retry_of;
   /// It failed after the last of several attempts and stays listed as such until it is requeued or discarded.
   bool dead_letter = false;
@@ -378,6 +402,8 @@ struct attempt_result {
   std::chrono::milliseconds duration{0};
   log_summary log;
   std::vector<step_record> steps;
+  artifact_summary artifacts = {};
+  job_outputs outputs = {};
 };
 
 /// Where an ended attempt leads.

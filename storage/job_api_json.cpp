@@ -98,6 +98,9 @@ json to_api_json(const job_record& job, timestamp now) {
   shown["finished_at"] = time_or_null(job.finished_at);
   shown["duration_s"] = duration_json(job, now);
   shown["log"] = {{"bytes", job.log.bytes}, {"cut", job.log.cut}};
+  shown["artifacts_kept"] = {
+    {"files", job.artifacts.files}, {"bytes", job.artifacts.bytes}, {"cut", job.artifacts.cut}};
+  shown["outputs"] = job.outputs;
   shown["dead_letter"] = job.dead_letter;
   shown["retry_of"] = job.retry_of ? json(job.retry_of->value) : json(nullptr);
   if (!job.history.empty())

@@ -152,6 +152,7 @@ constexpr std::array spec_fields{
   field<&job_spec::env, read_variables, show_plain<std::map<std::string, std::string>>>("env"),
   field<&job_spec::working_dir, read_working_dir, show_text_or_null>("working_dir"),
   field<&job_spec::keep_workspace, read_keep, show_name<keep_policy>>("keep_workspace"),
+  field<&job_spec::artifacts, read_artifacts, show_plain<std::vector<std::string>>>("artifacts"),
   field<&job_spec::user, read_user, show_text_or_null>("user"),
   field<&job_spec::limits, read_limits, show_limits>("limits"),
   field<&job_spec::priority, read_number<-100, 100, std::int32_t>, show_plain<std::int32_t>>("priority"),
@@ -211,7 +212,7 @@ void check_whole(reading& in, const json_place& root, const json& document, cons
 
 constexpr job_limits no_limits() {
   constexpr auto any = std::numeric_limits<std::size_t>::max() / 2;
-  return {any, any, any, any, any, any, any, any, any};
+  return {any, any, any, any, any, any, any, any, any, any};
 }
 
 } // namespace

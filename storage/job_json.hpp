@@ -25,6 +25,7 @@ struct job_limits {
   std::size_t labels = 64;
   std::size_t metadata_bytes = 64 << 10;
   std::size_t needs = 256;
+  std::size_t artifacts = 100;
 };
 
 /// Reads one submitted job. Fails with invalid_input and every offending field, each pointer prefixed with `at` ("/3"

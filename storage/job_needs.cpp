@@ -116,7 +116,7 @@ bool read_target(reading& in, const json_place& at, const json& value, job_need&
 }
 
 constexpr auto need_rule = "must be the id of a job, the ref of another one in this request, or an object with id or "
-                           "ref, and if";
+                           "ref, if and artifacts";
 
 void read_need(reading& in, const json_place& at, const json& value, job_need& need) {
   if (!value.is_object()) {
@@ -130,8 +130,10 @@ void read_need(reading& in, const json_place& at, const json& value, job_need& n
     if (key == "if") {
       if (auto choice = read_choice(in.errors, here, field, {"success", "failure", "always"}))
         need.condition = static_cast<need_condition>(*choice);
+    } else if (key == "artifacts") {
+      need.artifacts = read_bool(in.errors, here, field).value_or(false);
     } else if (key != "id" && key != "ref") {
-      in.errors.add(here, "is not a field of a need: id, ref, if");
+      in.errors.add(here, "is not a field of a need: id, ref, if, artifacts");
     } else {
       ++targets;
       if ((key == "ref") != field.is_string() || !read_target(in, here, field, need))
@@ -178,7 +180,7 @@ void read_needs(reading& in, const json_place& at, const json& value, std::vecto
 json show_needs(const std::vector<job_need>& member) {
   auto needs = json::array();
   for (const auto& need : member) {
-    json shown{{"if", to_string(need.condition)}};
+    json shown{{"if", to_string(need.condition)}, {"artifacts", need.artifacts}};
     if (need.ref.empty())
       shown["id"] = need.job.value;
     else

@@ -35,10 +35,26 @@ struct claim_request {
   std::uint64_t nonce = 0;
 };
 
+/// What a job that has ended leaves to one that needs it.
+struct need_grant {
+  /// With its last attempt; 0 if it never ran.
+  attempt_key key;
+  /// It is not known any more, and its artifacts are gone.
+  bool removed = false;
+  /// As it was called in its submission; may be empty.
+  std::string ref;
+  job_outputs outputs;
+  artifact_summary artifacts;
+  /// They are asked for.
+  bool wants_artifacts = false;
+};
+
 /// A committed claim: everything a worker needs to run the job.
 struct job_grant {
   attempt_key key;
   job_spec spec; ///< With secrets.
+  /// In the order of the needs.
+  std::vector<need_grant> needs;
   /// The same question had been granted before; nothing was written.
   bool repeated = false;
 };

@@ -1,5 +1,7 @@
 #include "storage/job_values.hpp"
 
+#include "config/variable_name.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -87,12 +89,6 @@ void read_step(reading& in, const json_place& at, const json& value, step_spec& 
   }
   if (!has_command)
     in.errors.add({&at, "command"}, "is missing");
-}
-
-bool is_variable_name(std::string_view name) noexcept {
-  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !name.empty() && letter(name[0]) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
 } // namespace
@@ -269,21 +265,35 @@ constexpr std::array limit_fields{
   limit_field{"file_bytes", &resource_limits::file_bytes, 0, 1LL << 50},
 };
 
+/// Shown and read as a number with fractions.
+constexpr std::string_view cpus_key = "cpus";
+constexpr double most_cpus = 1'024;
+
+void read_cpus(reading& in, const json_place& at, const json& value, resource_limits& member) {
+  const auto cpus = value.is_number() ? value.get<double>() : 0;
+  if (cpus >= 0.01 && cpus <= most_cpus)
+    member.cpu_millis = static_cast<std::uint64_t>(cpus * 1'000 + 0.5);
+  else
+    in.errors.add(at, "must be a number of CPUs from 0.01 to 1024");
+}
+
 } // namespace
 
 void read_limits(reading& in, const json_place& at, const json& value, resource_limits& member) {
   if (!value.is_object()) {
-    in.errors.add(at, "must be an object of limits: memory_bytes, cpu_s, open_files, processes, file_bytes");
+    in.errors.add(at, "must be an object of limits: memory_bytes, cpu_s, open_files, processes, file_bytes, cpus");
     return;
   }
   for (const auto& [key, field] : value.items()) {
     const json_place here{&at, key};
     const auto* known = std::find_if(limit_fields.begin(), limit_fields.end(),
                                      [&name = key](const limit_field& each) { return each.key == name; });
-    if (known == limit_fields.end())
-      in.errors.add(here, "is no limit: memory_bytes, cpu_s, open_files, processes, file_bytes");
-    else if (field.is_null())
+    if (field.is_null() && (key == cpus_key || known != limit_fields.end()))
       continue;
+    if (key == cpus_key)
+      read_cpus(in, here, field, member);
+    else if (known == limit_fields.end())
+      in.errors.add(here, "is no limit: memory_bytes, cpu_s, open_files, processes, file_bytes, cpus");
     else if (auto number = read_whole(in.errors, here, field, known->least, known->most))
       member.*known->member = static_cast<std::uint64_t>(*number);
   }
@@ -295,7 +305,47 @@ json show_limits(const resource_limits& member) {
     const auto& limit = member.*each.member;
     shown[std::string{each.key}] = limit ? json(*limit) : json(nullptr);
   }
+  shown[std::string{cpus_key}] =
+    member.cpu_millis ? json(static_cast<double>(*member.cpu_millis) / 1'000.0) : json(nullptr);
   return shown;
+}
+
+namespace {
+
+/// What is wrong with a glob; empty if nothing is.
+std::string_view fault_of_glob(std::string_view glob) noexcept {
+  if (glob.empty() || glob == "." || glob == "./")
+    return "must name something in the workspace; \"**\" is all of it";
+  if (glob.starts_with('/'))
+    return "must be relative to the workspace";
+  while (!glob.empty()) {
+    const auto slash = glob.find('/');
+    if (glob.substr(0, slash) == "..")
+      return "must not lead out of the workspace";
+    glob.remove_prefix(slash == std::string_view::npos ? glob.size() : slash + 1);
+  }
+  return {};
+}
+
+} // namespace
+
+void read_artifacts(reading& in, const json_place& at, const json& value, std::vector<std::string>& member) {
+  constexpr std::size_t longest_glob = 1'024;
+  if (!value.is_array() || value.size() > in.limits.artifacts) {
+    in.errors.add(at, "must be an array of at most " + std::to_string(in.limits.artifacts) + " globs");
+    return;
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const auto index = std::to_string(i);
+    const json_place here{&at, index};
+    auto text = read_text(in.errors, here, value[i], longest_glob);
+    if (!text)
+      continue;
+    if (const auto fault = fault_of_glob(*text); fault.empty())
+      member.push_back(std::move(*text));
+    else
+      in.errors.add(here, std::string{fault});
+  }
 }
 
 void read_working_dir(reading& in, const json_place& at, const json& value, std::string& member) {

@@ -27,7 +27,7 @@ void read_name(reading& in, const json_place& at, const nlohmann::json& value, s
 void read_key(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
 /// One plain name, not empty.
 void read_ref(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
-/// Each is an id, a ref, or an object with one of them and the condition `if`.
+/// Each is an id, a ref, or an object with one of them, the condition `if` and `artifacts`.
 void read_needs(reading& in, const json_place& at, const nlohmann::json& value, std::vector<job_need>& member);
 /// One plain name: it is part of addresses.
 inline constexpr std::size_t queue_name_bytes = 64;
@@ -49,6 +49,8 @@ void read_variables(reading& in, const json_place& at, const nlohmann::json& val
 /// An account's name; not that it exists.
 void read_user(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
 void read_limits(reading& in, const json_place& at, const nlohmann::json& value, resource_limits& member);
+/// Paths with globs, relative to the workspace.
+void read_artifacts(reading& in, const json_place& at, const nlohmann::json& value, std::vector<std::string>& member);
 void read_working_dir(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
 
 /// As read_command takes it.

@@ -13,12 +13,22 @@ std::filesystem::path log_index_path(std::filesystem::path data_file) {
   return data_file.replace_extension(".idx");
 }
 
+std::filesystem::path log_archive_path(const std::filesystem::path& file) {
+  return file.string() + ".zst";
+}
+
 bool remove_log(const std::filesystem::path& data_file) noexcept {
-  std::error_code data_error;
-  std::error_code index_error;
-  std::filesystem::remove(data_file, data_error);
-  std::filesystem::remove(log_index_path(data_file), index_error);
-  return !data_error && !index_error;
+  auto removed = true;
+  // The plain file first: whoever compresses it finds it gone and takes back what it made.
+  for (const auto& file : {data_file, log_index_path(data_file)}) {
+    for (const auto& each :
+         {file, log_archive_path(file), std::filesystem::path{log_archive_path(file).string() + ".part"}}) {
+      std::error_code failed;
+      std::filesystem::remove(each, failed);
+      removed = removed && !failed;
+    }
+  }
+  return removed;
 }
 
 } // namespace kcx

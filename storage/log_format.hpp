@@ -7,6 +7,9 @@
 /// Where a log passes its limit, the middle is cut: both files get a hole (no disk space) and offsets stay what they
 /// were. Every record carries the end of that gap as it was when the record was written, so the last record alone
 /// tells a reader the size and the gap.
+///
+/// After the attempt has ended, either file may be compressed (log_archive_path()). For a moment both forms are there;
+/// they say the same.
 #pragma once
 
 #include <bit>
@@ -70,7 +73,11 @@ static_assert(sizeof(log_header) == sizeof(log_record));
 /// The index that belongs to a data file.
 [[nodiscard]] std::filesystem::path log_index_path(std::filesystem::path data_file);
 
-/// Removes both files of a log. Files that are not there are no error. Returns false if one could not be removed.
+/// What a file of a log is called once it is compressed (storage/seekable_file.hpp). Of a data file whose middle was
+/// cut it holds what is left, without the hole; of an index all of it.
+[[nodiscard]] std::filesystem::path log_archive_path(const std::filesystem::path& file);
+
+/// Removes all files of a log. Files that are not there are no error. Returns false if one could not be removed.
 bool remove_log(const std::filesystem::path& data_file) noexcept;
 
 } // namespace kcx

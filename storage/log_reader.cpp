@@ -18,45 +18,54 @@ error read_failed(const char* what) {
   return {ec::storage_failed, std::string{"cannot read a log "} + what + ": " + std::strerror(errno), {}};
 }
 
-expected<unique_fd> open_file(const std::filesystem::path& path) {
-  unique_fd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-  if (fd)
-    return fd;
-  if (errno == ENOENT)
-    return error{ec::not_found, "there is no log file " + path.string(), {}};
-  return system_failure("cannot open the log file " + path.string());
-}
-
-std::size_t read_at(int fd, char* to, std::size_t size, std::uint64_t offset) {
-  std::size_t done = 0;
-  while (done < size) {
-    const auto n = ::pread(fd, to + done, size - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      break;
-    done += static_cast<std::size_t>(n);
-  }
-  return done;
-}
-
 bool has_bytes(const log_record& record) {
   return record.stream == log_stream::out || record.stream == log_stream::err || record.stream == log_stream::notice;
 }
 
 } // namespace
 
+expected<log_reader::file> log_reader::file::open(const std::filesystem::path& path) {
+  file opened;
+  opened.plain_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (opened.plain_)
+    return opened;
+  if (errno != ENOENT)
+    return system_failure("cannot open the log file " + path.string());
+  // The compressed file is there before the plain one goes, so whoever misses the one finds the other.
+  auto packed = seekable_reader::open(log_archive_path(path));
+  if (packed)
+    opened.packed_ = std::make_unique<seekable_reader>(*std::move(packed));
+  else if (packed.error().code == ec::not_found)
+    return error{ec::not_found, "there is no log file " + path.string(), {}};
+  else
+    return std::move(packed).error();
+  return opened;
+}
+
+expected<std::uint64_t> log_reader::file::size() const {
+  if (packed_)
+    return packed_->size();
+  struct stat status {};
+  if (::fstat(plain_.value(), &status) != 0)
+    return read_failed("file");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::size_t log_reader::file::read_at(char* to, std::size_t size, std::uint64_t offset) const {
+  return packed_ ? packed_->read_at(to, size, offset) : kcx::read_at(plain_.value(), to, size, offset);
+}
+
 expected<log_reader> log_reader::open(const std::filesystem::path& data_file) {
-  auto data = open_file(data_file);
+  auto data = file::open(data_file);
   if (!data)
     return std::move(data).error();
-  auto index = open_file(log_index_path(data_file));
+  auto index = file::open(log_index_path(data_file));
   if (!index)
     return std::move(index).error();
   log_header header;
   const log_header expected_header;
   char* raw = reinterpret_cast<char*>(&header);
-  if (read_at(index->value(), raw, sizeof header, 0) != sizeof header ||
+  if (index->read_at(raw, sizeof header, 0) != sizeof header ||
       std::memcmp(header.magic, expected_header.magic, sizeof header.magic) != 0)
     return error{ec::storage_unusable, "the index of " + data_file.string() + " is not a log index", {}};
   return log_reader{std::move(*data), std::move(*index)};
@@ -64,14 +73,21 @@ expected<log_reader> log_reader::open(const std::filesystem::path& data_file) {
 
 bool log_reader::load(std::uint64_t number, log_record& record) const {
   char* raw = reinterpret_cast<char*>(&record);
-  return read_at(index_.value(), raw, record_size, (number + 1) * record_size) == record_size;
+  return index_.read_at(raw, record_size, (number + 1) * record_size) == record_size;
+}
+
+bool log_reader::load_bytes(char* to, std::size_t size, std::uint64_t offset, const log_extent& extent) const {
+  // A compressed file has no hole where the gap was.
+  if (data_.compressed() && extent.gap_end > 0 && offset >= extent.gap_end)
+    offset -= extent.gap_end - extent.gap_begin;
+  return data_.read_at(to, size, offset) == size;
 }
 
 expected<log_extent> log_reader::extent() const {
-  struct stat status {};
-  if (::fstat(index_.value(), &status) != 0)
-    return read_failed("index");
-  const auto slots = static_cast<std::uint64_t>(status.st_size) / record_size;
+  const auto bytes = index_.size();
+  if (!bytes)
+    return bytes.error();
+  const auto slots = *bytes / record_size;
   log_extent result;
   if (slots < 2)
     return result;
@@ -85,7 +101,7 @@ expected<log_extent> log_reader::extent() const {
   if (last.gap_end == 0)
     return result;
   log_header header;
-  if (read_at(index_.value(), reinterpret_cast<char*>(&header), sizeof header, 0) != sizeof header)
+  if (index_.read_at(reinterpret_cast<char*>(&header), sizeof header, 0) != sizeof header)
     return read_failed("index");
   result.gap_begin = header.gap_begin;
   result.gap_end = last.gap_end;
@@ -110,7 +126,7 @@ expected<log_chunk> log_reader::read(std::uint64_t offset, std::size_t max) cons
     if (before->gap_end > 0 && chunk.offset < before->gap_begin)
       end = before->gap_begin;
     chunk.bytes.resize(std::min<std::uint64_t>(max, end - chunk.offset));
-    if (read_at(data_.value(), chunk.bytes.data(), chunk.bytes.size(), chunk.offset) != chunk.bytes.size())
+    if (!load_bytes(chunk.bytes.data(), chunk.bytes.size(), chunk.offset, *before))
       return read_failed("file");
     chunk.next = chunk.offset + chunk.bytes.size();
     // The writer announces a larger gap before the bytes go: what lies outside the gap as it is now was intact.
@@ -135,7 +151,7 @@ expected<std::uint64_t> log_reader::tail(std::uint64_t lines) const {
   while (end > now->gap_end) {
     const auto begin = std::max(now->gap_end, end > block_size ? end - block_size : 0);
     block.resize(end - begin);
-    if (read_at(data_.value(), block.data(), block.size(), begin) != block.size())
+    if (!load_bytes(block.data(), block.size(), begin, *now))
       return read_failed("file");
     for (auto i = block.size(); i-- > 0;) {
       // The newline that ends the log ends its last line, it does not begin another.
@@ -157,8 +173,8 @@ expected<std::vector<numbered_record>> log_reader::records(std::uint64_t first, 
   auto number = first;
   while (number < now->records && found.size() < max) {
     const auto wanted = std::min<std::uint64_t>(block.size(), now->records - number);
-    if (read_at(index_.value(), reinterpret_cast<char*>(block.data()), wanted * record_size,
-                (number + 1) * record_size) != wanted * record_size)
+    if (index_.read_at(reinterpret_cast<char*>(block.data()), wanted * record_size, (number + 1) * record_size) !=
+        wanted * record_size)
       return read_failed("index");
     bool hole = false;
     for (std::uint64_t i = 0; i < wanted && found.size() < max && !hole; ++i) {

@@ -1,4 +1,4 @@
-/// Reads the log of one attempt while it is written by another process, or afterwards.
+/// Reads the log of one attempt while it is written by another process, or afterwards, compressed or not.
 ///
 /// Used by the node. No locks: what the index covers is complete and never changes, except that the middle of a log
 /// beyond its limit is cut; a reader that meets the gap is told. One reader may be used by one thread at a time; any
@@ -8,9 +8,11 @@
 #include "config/error.hpp"
 #include "config/posix.hpp"
 #include "storage/log_format.hpp"
+#include "storage/seekable_file.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -74,12 +76,30 @@ public:
   [[nodiscard]] expected<std::uint64_t> record_at(std::uint64_t offset) const;
 
 private:
-  log_reader(unique_fd data, unique_fd index) : data_{std::move(data)}, index_{std::move(index)} {}
+  /// One of the two files, in either form.
+  class file {
+  public:
+    [[nodiscard]] static expected<file> open(const std::filesystem::path& path);
+
+    [[nodiscard]] bool compressed() const noexcept { return packed_ != nullptr; }
+    /// Fails with ec::storage_failed.
+    [[nodiscard]] expected<std::uint64_t> size() const;
+    /// How many bytes were read; where they are fewer and it is not the end, errno tells why.
+    [[nodiscard]] std::size_t read_at(char* to, std::size_t size, std::uint64_t offset) const;
+
+  private:
+    unique_fd plain_;
+    std::unique_ptr<seekable_reader> packed_;
+  };
+
+  log_reader(file data, file index) : data_{std::move(data)}, index_{std::move(index)} {}
 
   [[nodiscard]] bool load(std::uint64_t number, log_record& record) const;
+  /// Reads bytes that lie on one side of the gap.
+  [[nodiscard]] bool load_bytes(char* to, std::size_t size, std::uint64_t offset, const log_extent& extent) const;
 
-  unique_fd data_;
-  unique_fd index_;
+  file data_;
+  file index_;
 };
 
 } // namespace kcx

@@ -106,6 +106,7 @@ void http_bridge::dispatch(const http::route& where, const call& ask) {
   case api_call::list_jobs: return list(ask);
   case api_call::get_job: return get(ask);
   case api_call::get_log: return log(ask);
+  case api_call::get_artifacts: return artifacts(ask);
   case api_call::cancel_job: return cancel(ask);
   case api_call::patch_job: return patch_job(ask);
   case api_call::why_job: return why(ask);

@@ -192,6 +192,10 @@ private:
   void tick();
   void start_ticking();
 
+  // -- artifacts (bridge_artifacts.cpp) ------------------------------------------------------------------------------
+
+  void artifacts(const call& ask);
+
   // -- node (bridge_node.cpp) ----------------------------------------------------------------------------------------
 
   void list_workers(const call& ask);

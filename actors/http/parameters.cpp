@@ -52,6 +52,20 @@ expected<std::optional<Number>> bounded(const request& ask, std::string_view nam
   return read;
 }
 
+expected<std::int32_t> parse_attempt(const request& ask) {
+  const auto attempt = bounded<std::int32_t>(ask, "attempt", 1, INT32_MAX, "the number of an attempt, from 1");
+  if (!attempt)
+    return attempt.error();
+  return attempt->value_or(0);
+}
+
+template <class Query>
+void read_range(const request& ask, Query& query) {
+  if (const auto range = ask.headers.find("Range"); range && ask.headers.count("Range") == 1)
+    query.range = parse_range(*range);
+  query.if_range = std::string{ask.headers.find("If-Range").value_or("")};
+}
+
 outcome parse_states(const request& ask, job_filter& filter) {
   const auto value = ask.parameter("state");
   if (!value)
@@ -156,12 +170,24 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> resolve(byte_range range,
   return std::pair{*range.first, last + 1};
 }
 
-expected<log_query> parse_log_query(const request& ask) {
-  log_query query;
-  const auto attempt = bounded<std::int32_t>(ask, "attempt", 1, INT32_MAX, "the number of an attempt, from 1");
+expected<artifact_query> parse_artifact_query(const request& ask, std::string path) {
+  artifact_query query;
+  query.path = std::move(path);
+  const auto attempt = parse_attempt(ask);
   if (!attempt)
     return attempt.error();
-  query.attempt = attempt->value_or(0);
+  query.attempt = *attempt;
+  read_range(ask, query);
+  query.if_none_match = std::string{ask.headers.find("If-None-Match").value_or("")};
+  return query;
+}
+
+expected<log_query> parse_log_query(const request& ask) {
+  log_query query;
+  const auto attempt = parse_attempt(ask);
+  if (!attempt)
+    return attempt.error();
+  query.attempt = *attempt;
   const auto follow = flag(ask, "follow");
   if (!follow)
     return follow.error();
@@ -192,9 +218,7 @@ expected<log_query> parse_log_query(const request& ask) {
       query.tail.reset();
     }
   }
-  if (const auto range = ask.headers.find("Range"); range && ask.headers.count("Range") == 1)
-    query.range = parse_range(*range);
-  query.if_range = std::string{ask.headers.find("If-Range").value_or("")};
+  read_range(ask, query);
   return query;
 }
 

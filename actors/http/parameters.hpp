@@ -56,6 +56,19 @@ struct log_query {
   std::string if_range;
 };
 
+/// What is asked of a job's artifacts.
+struct artifact_query {
+  /// 0: the latest.
+  std::int32_t attempt = 0;
+  /// Of a file or directory; empty: all.
+  std::string path;
+  std::optional<byte_range> range;
+  std::string if_range;
+  std::string if_none_match;
+};
+
+[[nodiscard]] expected<artifact_query> parse_artifact_query(const request& ask, std::string path);
+
 [[nodiscard]] expected<log_query> parse_log_query(const request& ask);
 
 } // namespace kcx::http

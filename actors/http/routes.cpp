@@ -9,6 +9,8 @@ constexpr route table[] = {
   {"GET", "/v1/jobs", scope::read, api_call::list_jobs, "List jobs, newest first"},
   {"GET", "/v1/jobs/{id}", scope::read, api_call::get_job, "One job, now or when it is final"},
   {"GET", "/v1/jobs/{id}/log", scope::read, api_call::get_log, "The log of one attempt, whole or followed"},
+  {"GET", "/v1/jobs/{id}/artifacts", scope::read, api_call::get_artifacts, "What a job kept of its workspace"},
+  {"GET", "/v1/jobs/{id}/artifacts/{name}", scope::read, api_call::get_artifacts, "One kept file, or those below"},
   {"POST", "/v1/jobs/{id}/cancel", scope::cancel, api_call::cancel_job, "Cancel a job"},
   {"PATCH", "/v1/jobs/{id}", scope::submit, api_call::patch_job, "Change a waiting job"},
   {"GET", "/v1/jobs/{id}/why", scope::read, api_call::why_job, "What holds a job back now"},
@@ -42,6 +44,13 @@ bool matches(std::string_view pattern, std::string_view path, routing& found) {
     return pattern == path;
   const bool names = pattern.substr(at).starts_with("{name}");
   const auto tail = pattern.substr(pattern.find('}') + 1);
+  if (tail.find('{') != std::string_view::npos) {
+    const auto end = path.substr(0, at) == pattern.substr(0, at) ? path.find('/', at) : std::string_view::npos;
+    if (end == std::string_view::npos || end == at || !matches(tail, path.substr(end), found))
+      return false;
+    found.id = path.substr(at, end - at);
+    return true;
+  }
   if (path.size() <= at + tail.size() || path.substr(0, at) != pattern.substr(0, at) || !path.ends_with(tail))
     return false;
   const auto text = path.substr(at, path.size() - at - tail.size());

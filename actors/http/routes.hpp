@@ -22,6 +22,7 @@ enum class api_call : std::uint8_t {
   list_jobs,
   get_job,
   get_log,
+  get_artifacts,
   cancel_job,
   patch_job,
   why_job,
@@ -51,6 +52,7 @@ enum class api_call : std::uint8_t {
 struct route {
   std::string_view method;
   /// "{id}" stands for one segment, the number of a job; "{name}" for any text, which may hold slashes.
+  /// "{name}" comes last if both are there.
   std::string_view path;
   scope needs;
   api_call call;
@@ -62,7 +64,7 @@ struct route {
 /// Where a request leads. Without `found`: 404 if `allowed` is empty, else 405 with it as the Allow header.
 struct routing {
   const route* found = nullptr;
-  /// What stands where the path has "{id}", or "{name}"; the other is empty.
+  /// What stands where the path has "{id}" and "{name}"; empty if it has none.
   std::string id;
   std::string name;
   std::string allowed;

@@ -2,9 +2,11 @@
 #include "actors/runner/job_run.hpp"
 #include "actors/runner/process_tree.hpp"
 #include "actors/runner/workspace.hpp"
+#include "storage/artifact_path.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <unistd.h>
 
 namespace kcx {
 
@@ -31,6 +33,11 @@ void job_run::end_step(end_cause cause, const std::string& notice) {
     cause_ = cause;
   else if (cause == end_cause::killed || cause == end_cause::node_stop)
     no_more_steps_ = true; // the cause stays, but nothing more is started
+  if (phase_ == phase::fetching) {
+    output_->notice(notice);
+    copy_.reset();
+    return next_step();
+  }
   if (phase_ != phase::running || kill_at_)
     return;
   step_cause_ = cause;
@@ -85,7 +92,8 @@ void job_run::check_settled(steady_time now) {
     return;
   if (tree_empty_) {
     output_->take();
-    return finish();
+    look_at_memory();
+    return keep();
   }
   if (!kill_at_ && (now >= settle_until_ || output_->ended())) {
     output_->notice("processes were left behind, ending them");
@@ -118,6 +126,8 @@ void job_run::finish() {
   if (event.outcome == run_outcome::exited && !event.exit_code)
     event.exit_code = 0;
   event.message = message_;
+  event.artifacts = artifacts_;
+  event.outputs = outputs_;
   // Before the log is closed: if the workspace had filled the disk, the log can tell now what it could not take.
   remove_or_keep(event);
   if (output_) {
@@ -132,9 +142,18 @@ void job_run::finish() {
   emit_(event);
 }
 
+void job_run::look_at_memory() {
+  if (cgroup_ && cgroup_->ran_out_of_memory())
+    output_->notice("limits.memory_bytes was reached: the system ended a process of the job");
+}
+
 void job_run::remove_or_keep(finished_event& event) {
+  cgroup_.reset();
   if (!has_workspace_)
     return;
+  ::unlink(output_path(start_.workspace).c_str());
+  if (artifacts_.files == 0 && !start_.artifacts.empty())
+    static_cast<void>(remove_workspace(partial_artifacts_path(start_.artifacts_dir)));
   const bool good = event.outcome == run_outcome::exited && event.exit_code == 0;
   event.workspace_kept =
     start_.keep_workspace == keep_policy::always || (start_.keep_workspace == keep_policy::on_failure && !good);

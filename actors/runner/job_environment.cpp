@@ -1,5 +1,7 @@
 #include "actors/runner/job_environment.hpp"
 
+#include "actors/runner/workspace.hpp"
+
 namespace kcx {
 
 namespace {
@@ -24,7 +26,8 @@ std::map<std::string, std::string> job_environment(const job_identity& job,
                                          {"KCX_WORKSPACE", job.workspace},
                                          {"KCX_JOB_NAME", job.name},
                                          {"KCX_PROJECT", job.project},
-                                         {"KCX_QUEUE", job.queue}};
+                                         {"KCX_QUEUE", job.queue},
+                                         {"KCX_OUTPUT", output_path(job.workspace).string()}};
   if (!job.user.empty()) {
     env["USER"] = job.user;
     env["LOGNAME"] = job.user;

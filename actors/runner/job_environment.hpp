@@ -28,9 +28,9 @@ inline constexpr const char* node_id_variable = "KCX_NODE_ID";
 [[nodiscard]] std::string node_marker(const std::string& node_id);
 
 /// The documented base environment (PATH, HOME, LANG, CI, KCX_JOB_ID, KCX_ATTEMPT, KCX_WORKSPACE, KCX_JOB_NAME,
-/// KCX_PROJECT, KCX_QUEUE, KCX_NODE_ID, and USER and LOGNAME where the job has a user) with `variables` and then
-/// `secrets` put over it. KCX_NODE_ID cannot be changed: it is how the node finds its processes again. The runner adds
-/// KCX_STEP and KCX_STEP_INDEX.
+/// KCX_PROJECT, KCX_QUEUE, KCX_OUTPUT, KCX_NODE_ID, and USER and LOGNAME where the job has a user) with `variables` and
+/// then `secrets` put over it. KCX_NODE_ID cannot be changed: it is how the node finds its processes again. The runner
+/// adds KCX_STEP and KCX_STEP_INDEX.
 [[nodiscard]] std::map<std::string, std::string>
 job_environment(const job_identity& job, const std::map<std::string, std::string>& variables,
                 const std::map<std::string, std::string>& secrets = {});

@@ -1,5 +1,6 @@
 #include "actors/runner/job_run.hpp"
 
+#include "actors/runner/output_file.hpp"
 #include "actors/runner/workspace.hpp"
 
 #include <algorithm>
@@ -49,7 +50,26 @@ void job_run::begin() {
   if (!made)
     return fail_to_start(made.error());
   has_workspace_ = true;
-  next_step();
+  if (const auto limited = make_cgroup(); !limited)
+    return fail_to_start(limited.error());
+  constexpr auto own = static_cast<uid_t>(-1);
+  if (const auto file = create_output_file(output_path(start_.workspace), user_ ? user_->uid : own,
+                                           user_ ? user_->gid : static_cast<gid_t>(-1));
+      !file)
+    return fail_to_start(file.error());
+  fetch_next();
+}
+
+outcome job_run::make_cgroup() {
+  if (start_.limits.cpu_millis)
+    output_->notice("limits.cpus is not enforced: this node may not use the cpu controller of cgroup v2");
+  if (start_.cgroup.empty())
+    return done{};
+  auto made = job_cgroup::create(start_.cgroup, start_.cgroup_limits);
+  if (!made)
+    return std::move(made).error();
+  cgroup_.emplace(*std::move(made));
+  return done{};
 }
 
 void job_run::fail_to_start(const error& failure) {
@@ -106,8 +126,9 @@ bool job_run::start_step() {
   env["KCX_STEP"] = step.name;
   env["KCX_STEP_INDEX"] = std::to_string(current_);
   output_->begin_step(static_cast<std::uint16_t>(current_));
-  const auto pid = spawn({step.argv, env, start_.workspace, start_.working_dir, null_.value(), output_->out(),
-                          output_->err(), user_ ? &*user_ : nullptr, start_.limits, start_.umask});
+  const auto pid =
+    spawn({step.argv, env, start_.workspace, start_.working_dir, null_.value(), output_->out(), output_->err(),
+           user_ ? &*user_ : nullptr, start_.limits, cgroup_ ? cgroup_->entrance() : -1, start_.umask});
   const auto now = clock::now();
   if (!pid) {
     output_->notice(pid.error().message);
@@ -180,7 +201,7 @@ void job_run::cancel(const cancel_command& command) {
       kill_at_ = std::min(*kill_at_, clock::now() + *command.grace);
   }
   const bool stop = command.cause == cancel_cause::node_stop;
-  if (phase_ != phase::running && current_ + 1 >= start_.steps.size())
+  if (phase_ != phase::running && phase_ != phase::fetching && current_ + 1 >= start_.steps.size())
     return;
   // A clean-up step goes on when the user cancels: it is what cancelling would start.
   const bool cleaning = phase_ == phase::running && start_.steps[current_].always;
@@ -204,7 +225,11 @@ void job_run::abandon(milliseconds grace) {
   start_.cancel_grace = std::min(grace, start_.cancel_grace);
   if (kill_at_)
     kill_at_ = std::min(*kill_at_, clock::now() + start_.cancel_grace);
-  if (phase_ != phase::settling)
+  if (phase_ == phase::keeping) {
+    // The job has ended by itself; only what it leaves is not complete.
+    copy_.reset();
+    finish();
+  } else if (phase_ != phase::settling)
     end_step(end_cause::killed, "ended by the node");
   else if (!kill_at_)
     begin_ladder(start_.cancel_grace);
@@ -226,6 +251,8 @@ std::optional<steady_time> job_run::deadline() const {
     if (at && (!first || *at < *first))
       first = at;
   };
+  if (copy_)
+    return clock::now();
   consider(output_->flush_at());
   if (output_->size() > log_told_)
     consider(log_told_at_ + log_event_every);
@@ -269,6 +296,7 @@ void job_run::tick() {
   check_limits(now);
   climb(now);
   check_settled(now);
+  copy_on();
   if (phase_ == phase::over)
     return;
   if (output_->flush_at() && now >= *output_->flush_at())

@@ -1,17 +1,20 @@
 /// One job from its start command to its finished event: steps, limits, and the end of its process tree.
 ///
 /// A state machine without a loop of its own: the runner's only thread polls what wants() names until deadline() and
-/// then calls take_output(), reap() and tick(). Nothing here blocks except disk writes and the removal of the
-/// workspace.
+/// then calls take_output(), reap() and tick(). Nothing here blocks except disk writes (of artifacts, a few MiB
+/// at a time) and the removal of the workspace.
 ///
-/// Phases (job_run.cpp holds the steps, job_end.cpp the ends): `running` while the main process of a step lives;
+/// Phases (job_run.cpp holds the steps, job_end.cpp the ends, job_keep.cpp what is copied before and after): `fetching`
+/// while artifacts of needed jobs are copied into the workspace; `running` while the main process of a step lives;
 /// `ending` while the tree of an ended step is brought down; `settling` for a moment after the last step, while its
-/// remaining output arrives; `over` once `finished` is sent.
+/// remaining output arrives; `keeping` while its own artifacts are copied; `over` once `finished` is sent.
 #pragma once
 
+#include "actors/runner/cgroup.hpp"
 #include "actors/runner/job_output.hpp"
 #include "actors/runner/protocol.hpp"
 #include "actors/runner/spawn.hpp"
+#include "actors/runner/tree_copy.hpp"
 
 #include <functional>
 #include <memory>
@@ -57,7 +60,7 @@ public:
   [[nodiscard]] const attempt_key& key() const noexcept { return start_.key; }
 
 private:
-  enum class phase { idle, running, ending, settling, over };
+  enum class phase { idle, fetching, running, ending, settling, keeping, over };
   enum class end_cause { none, time_limit, no_output, cancelled, node_stop, killed };
 
   // -- steps ----------------------------------------------------------------
@@ -68,6 +71,9 @@ private:
   void step_ended(int status);
   void set_step(std::size_t index, step_state state);
   void fail_to_start(const error& failure);
+  [[nodiscard]] outcome make_cgroup();
+  /// Tells of a job that met the memory limit of its cgroup.
+  void look_at_memory();
 
   // -- ends -----------------------------------------------------------------
   void end_step(end_cause cause, const std::string& notice);
@@ -81,12 +87,27 @@ private:
   void remove_or_keep(finished_event& event);
   [[nodiscard]] run_outcome outcome_now() const noexcept;
 
+  // -- artifacts and outputs -------------------------------------------------
+  void fetch_next();
+  void fetched(const copy_report& report);
+  void keep();
+  void kept(const copy_report& report);
+  void take_outputs();
+  /// Copies one more piece, if something is being copied.
+  void copy_on();
+
   start_command start_;
   event_sink emit_;
   std::unique_ptr<job_output> output_;
   std::optional<account> user_;
   unique_fd null_;
+  std::optional<job_cgroup> cgroup_;
   bool has_workspace_ = false;
+  std::optional<tree_copy> copy_;
+  /// How many of the sources have been begun.
+  std::size_t fetched_ = 0;
+  artifact_summary artifacts_;
+  job_outputs outputs_;
 
   phase phase_ = phase::idle;
   std::vector<step_result> steps_;

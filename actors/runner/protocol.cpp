@@ -124,6 +124,7 @@ json to_json(const resource_limits& limits) {
   put(to, "open_files", limits.open_files);
   put(to, "processes", limits.processes);
   put(to, "file_bytes", limits.file_bytes);
+  put(to, "cpu_millis", limits.cpu_millis);
   return to;
 }
 
@@ -134,7 +135,18 @@ resource_limits limits_from(const json& from) {
   take(from, "open_files", limits.open_files);
   take(from, "processes", limits.processes);
   take(from, "file_bytes", limits.file_bytes);
+  take(from, "cpu_millis", limits.cpu_millis);
   return limits;
+}
+
+json to_json(const artifact_source& from) {
+  return {{"job_id", from.job.value}, {"directory", from.directory}, {"problem", from.problem}};
+}
+
+artifact_source source_from(const json& from) {
+  return {{from.at("job_id").get<std::int64_t>()},
+          from.at("directory").get<std::string>(),
+          from.at("problem").get<std::string>()};
 }
 
 json to_json(const start_command& start) {
@@ -145,6 +157,12 @@ json to_json(const start_command& start) {
   to["env"] = start.env;
   to["workspace"] = start.workspace;
   to["keep_workspace"] = name_of(keep_policies, start.keep_workspace);
+  to["fetch"] = json::array();
+  for (const auto& from : start.fetch)
+    to["fetch"].push_back(to_json(from));
+  to["artifacts"] = start.artifacts;
+  to["artifacts_dir"] = start.artifacts_dir;
+  to["artifacts_limit_bytes"] = start.artifacts_limit_bytes;
   to["working_dir"] = start.working_dir;
   to["log_file"] = start.log_file;
   to["log_limit_bytes"] = start.log_limit_bytes;
@@ -155,6 +173,8 @@ json to_json(const start_command& start) {
   to["log_reserve_bytes"] = start.log_reserve_bytes;
   to["user"] = start.user;
   to["limits"] = to_json(start.limits);
+  to["cgroup"] = start.cgroup;
+  to["cgroup_limits"] = to_json(start.cgroup_limits);
   to["umask"] = start.umask;
   return to;
 }
@@ -167,6 +187,11 @@ start_command start_from(const json& from) {
   from.at("env").get_to(start.env);
   from.at("workspace").get_to(start.workspace);
   start.keep_workspace = value_of(keep_policies, from.at("keep_workspace"));
+  for (const auto& each : from.at("fetch"))
+    start.fetch.push_back(source_from(each));
+  from.at("artifacts").get_to(start.artifacts);
+  from.at("artifacts_dir").get_to(start.artifacts_dir);
+  from.at("artifacts_limit_bytes").get_to(start.artifacts_limit_bytes);
   from.at("working_dir").get_to(start.working_dir);
   from.at("log_file").get_to(start.log_file);
   from.at("log_limit_bytes").get_to(start.log_limit_bytes);
@@ -177,6 +202,8 @@ start_command start_from(const json& from) {
   from.at("log_reserve_bytes").get_to(start.log_reserve_bytes);
   from.at("user").get_to(start.user);
   start.limits = limits_from(from.at("limits"));
+  from.at("cgroup").get_to(start.cgroup);
+  start.cgroup_limits = limits_from(from.at("cgroup_limits"));
   from.at("umask").get_to(start.umask);
   return start;
 }
@@ -300,6 +327,14 @@ log_sizes log_sizes_from(const json& from) {
   return log;
 }
 
+json to_json(const artifact_summary& kept) {
+  return {{"files", kept.files}, {"bytes", kept.bytes}, {"cut", kept.cut}};
+}
+
+artifact_summary artifacts_from(const json& from) {
+  return {from.at("files").get<std::int64_t>(), from.at("bytes").get<std::int64_t>(), from.at("cut").get<bool>()};
+}
+
 json to_json(const finished_event& event) {
   auto to = key_of("finished", event.key);
   to["outcome"] = name_of(outcomes, event.outcome);
@@ -308,6 +343,8 @@ json to_json(const finished_event& event) {
   put(to, "signal", event.signal);
   to["message"] = event.message;
   to["log"] = to_json(event.log);
+  to["artifacts"] = to_json(event.artifacts);
+  to["outputs"] = event.outputs;
   to["steps"] = json::array();
   for (const auto& step : event.steps)
     to["steps"].push_back(to_json(step));
@@ -328,6 +365,8 @@ finished_event finished_from(const json& from) {
   take(from, "signal", event.signal);
   from.at("message").get_to(event.message);
   event.log = log_sizes_from(from.at("log"));
+  event.artifacts = artifacts_from(from.at("artifacts"));
+  from.at("outputs").get_to(event.outputs);
   for (const auto& step : from.at("steps"))
     event.steps.push_back(step_result_from(step));
   take(from, "started_at_ms", event.started_at);

@@ -38,21 +38,40 @@ struct runner_step {
   bool operator==(const runner_step&) const = default;
 };
 
+/// The artifacts of a needed job, for the workspace of the one that needs it.
+struct artifact_source {
+  job_id job;
+  /// Empty if it kept none.
+  std::string directory;
+  /// Why they cannot be had, and the job cannot start.
+  std::string problem;
+
+  bool operator==(const artifact_source&) const = default;
+};
+
 /// Runs a job. Only while the runner is idle; a busy runner answers with `finished` (spawn_failed) for this attempt.
 struct start_command {
   attempt_key key;
   std::vector<runner_step> steps;
-  /// The complete environment; see job_environment(). The runner adds KCX_STEP and KCX_STEP_INDEX per step.
+  /// The complete environment; see job_environment(). The runner adds KCX_STEP and KCX_STEP_INDEX per step, and makes
+  /// the file that KCX_OUTPUT names.
   std::map<std::string, std::string> env;
   /// Fresh directory that the runner makes and, by `keep_workspace`, removes. Absolute. Its parent must exist.
   std::string workspace;
   keep_policy keep_workspace = keep_policy::never;
+  /// Copied into the workspace before the first step, in order; later ones replace files of earlier ones.
+  std::vector<artifact_source> fetch;
+  /// Globs of what is kept of the workspace once the job's processes are gone; see path_patterns.
+  std::vector<std::string> artifacts;
+  /// Where; must not exist. Absolute.
+  std::string artifacts_dir;
+  std::uint64_t artifacts_limit_bytes = 1U << 30;
   /// Where the steps run: empty is the workspace; relative is below it.
   std::string working_dir;
   /// Data file of the log (log_path()); must not exist.
   std::string log_file;
   std::uint64_t log_limit_bytes = 64U << 20;
-  /// Space on the disk that the log leaves to others: output that would go below is dropped, with a notice.
+  /// Space on the disk that log and artifacts leave to others: what would go below is dropped, with a notice.
   std::uint64_t log_reserve_bytes = 0;
   /// Limit of all steps together that are not `always`.
   std::optional<milliseconds> time_limit;
@@ -64,7 +83,11 @@ struct start_command {
   std::vector<std::string> secrets;
   /// Account to run as; only a runner of root can. Empty: the runner's own.
   std::string user;
+  /// Of each process.
   resource_limits limits;
+  /// Of all processes together, by a cgroup that the runner makes and removes. Empty: none.
+  std::string cgroup;
+  resource_limits cgroup_limits;
   std::uint32_t umask = 022;
 
   bool operator==(const start_command&) const = default;
@@ -166,7 +189,8 @@ struct step_result {
   bool operator==(const step_result&) const = default;
 };
 
-/// The job is over: its process tree is empty, its log closed, its workspace removed or kept.
+/// The job is over: its process tree is empty, its artifacts and outputs are taken, its log closed, its workspace
+/// removed or kept.
 struct finished_event {
   attempt_key key;
   run_outcome outcome = run_outcome::exited;
@@ -176,6 +200,8 @@ struct finished_event {
   std::optional<std::int32_t> signal;
   std::string message;
   log_sizes log;
+  artifact_summary artifacts;
+  job_outputs outputs;
   std::vector<step_result> steps;
   /// Absent if nothing could be started.
   std::optional<timestamp> started_at;

@@ -9,6 +9,17 @@ namespace kcx {
 namespace {
 
 constexpr std::size_t min_length = 4;
+/// Below it, the ends of two lines would meet by chance.
+constexpr std::size_t min_breakable = 8;
+/// Shorter lines of base64 are not broken ones: the rest of each line of text would have to wait for the next.
+constexpr std::size_t min_line = 16;
+/// A line end with the blanks that the next line begins with: what is held back must not grow without bound.
+constexpr std::size_t most_break = 64;
+
+bool is_base64(unsigned char byte) noexcept {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
+         byte == '/' || byte == '-' || byte == '_';
+}
 
 std::string base64_of(std::string_view bytes, std::string_view alphabet) {
   std::string out;
@@ -120,22 +131,35 @@ std::vector<std::string> secret_patterns::forms(std::string_view secret) {
   return result;
 }
 
-secret_patterns::secret_patterns(const std::vector<std::string>& secrets) {
-  nodes_.emplace_back();
-  for (const auto& secret : secrets)
-    for (const auto& form : forms(secret))
-      add(form);
-  link();
+std::vector<std::string> secret_patterns::breakable_forms(std::string_view secret) {
+  std::set<std::string> found;
+  if (secret.size() >= min_length)
+    add_base64(found, secret);
+  std::vector<std::string> result;
+  std::copy_if(found.begin(), found.end(), std::back_inserter(result),
+               [](const std::string& form) { return form.size() >= min_breakable; });
+  return result;
 }
 
-std::uint32_t secret_patterns::child(std::uint32_t state, unsigned char byte) const noexcept {
+secret_patterns::secret_patterns(const std::vector<std::string>& secrets) {
+  for (const auto& secret : secrets) {
+    for (const auto& form : forms(secret))
+      plain_.add(form);
+    for (const auto& form : breakable_forms(secret))
+      broken_.add(form);
+  }
+  plain_.link();
+  broken_.link();
+}
+
+std::uint32_t secret_patterns::automaton::child(std::uint32_t state, unsigned char byte) const noexcept {
   auto at = nodes_[state].first_child;
   while (at != none && nodes_[at].byte != byte)
     at = nodes_[at].next_sibling;
   return at;
 }
 
-void secret_patterns::add(std::string_view form) {
+void secret_patterns::automaton::add(std::string_view form) {
   std::uint32_t state = 0;
   for (const char c : form) {
     const auto byte = static_cast<unsigned char>(c);
@@ -154,7 +178,7 @@ void secret_patterns::add(std::string_view form) {
   nodes_[state].match = nodes_[state].depth;
 }
 
-void secret_patterns::link() {
+void secret_patterns::automaton::link() {
   std::deque<std::uint32_t> queue;
   for (auto at = nodes_[0].first_child; at != none; at = nodes_[at].next_sibling) {
     root_[nodes_[at].byte] = at;
@@ -171,7 +195,7 @@ void secret_patterns::link() {
   }
 }
 
-std::uint32_t secret_patterns::next(std::uint32_t state, unsigned char byte) const noexcept {
+std::uint32_t secret_patterns::automaton::next(std::uint32_t state, unsigned char byte) const noexcept {
   while (state != 0) {
     if (const auto at = child(state, byte); at != none)
       return at;
@@ -187,13 +211,36 @@ void secret_masker::feed(std::string_view bytes, std::string& out) {
   }
   held_ += bytes;
   for (const char c : bytes) {
-    state_ = patterns_->next(state_, static_cast<unsigned char>(c));
+    const auto byte = static_cast<unsigned char>(c);
+    state_ = patterns_->plain_.next(state_, byte);
     ++position_;
-    if (const auto length = patterns_->nodes_[state_].match; length > 0)
+    if (const auto length = patterns_->plain_.match(state_); length > 0)
       mark(position_ - length, position_);
+    if (!patterns_->broken_.empty())
+      feed_broken(byte);
   }
-  // Everything before the prefix that the automaton is in can no longer become part of a secret.
-  release(position_ - patterns_->nodes_[state_].depth, out);
+  // Everything before the prefixes that the automata are in can no longer become part of a secret.
+  auto until = position_ - patterns_->plain_.depth(state_);
+  if (const auto depth = patterns_->broken_.depth(broken_state_); depth > 0)
+    until = std::min(until, broken_places_[broken_places_.size() - depth]);
+  release(until, out);
+}
+
+void secret_masker::feed_broken(unsigned char byte) {
+  const auto& broken = patterns_->broken_;
+  const bool line_end = byte == '\n' || byte == '\r';
+  // Lines that go on may be indented.
+  const bool goes_on = break_bytes_ > 0 ? line_end || byte == ' ' || byte == '\t' : line_end && base64_run_ >= min_line;
+  if (goes_on && ++break_bytes_ <= most_break)
+    return;
+  break_bytes_ = 0;
+  base64_run_ = is_base64(byte) ? base64_run_ + 1 : 0;
+  broken_state_ = broken.next(broken_state_, byte);
+  broken_places_.push_back(position_ - 1);
+  if (const auto length = broken.match(broken_state_); length > 0)
+    mark(broken_places_[broken_places_.size() - length], position_);
+  while (broken_places_.size() > broken.depth(broken_state_))
+    broken_places_.pop_front();
 }
 
 void secret_masker::mark(std::uint64_t begin, std::uint64_t end) {
@@ -231,7 +278,10 @@ void secret_masker::release(std::uint64_t until, std::string& out) {
 
 void secret_masker::flush(std::string& out) {
   release(position_, out);
-  state_ = 0;
+  state_ = broken_state_ = 0;
+  broken_places_.clear();
+  base64_run_ = 0;
+  break_bytes_ = 0;
 }
 
 std::string masked(const std::shared_ptr<const secret_patterns>& patterns, std::string_view text) {

@@ -142,6 +142,9 @@ void execute(plan& p) {
     give_up(p, stage::session);
   reset_signals(p);
   set_descriptors(p);
+  // Before the change of user: the cgroup belongs to the runner's.
+  if (p.request.cgroup >= 0 && ::write(p.request.cgroup, "0", 1) != 1)
+    give_up(p, stage::limits);
   for (const auto& each : p.limits) {
     if (::setrlimit(each.resource, &each.value) != 0)
       give_up(p, stage::limits);

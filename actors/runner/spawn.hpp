@@ -35,6 +35,8 @@ struct spawn_request {
   int err = -1;
   const account* user = nullptr;
   const resource_limits& limits;
+  /// job_cgroup::entrance(), or -1.
+  int cgroup = -1;
   mode_t umask = 022;
 };
 

@@ -1,13 +1,10 @@
 #include "actors/runner/workspace.hpp"
 
-#include "config/posix.hpp"
+#include "config/open_beneath.hpp"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <memory>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <vector>
 
 namespace kcx {
@@ -17,22 +14,15 @@ namespace {
 /// Directories nested deeper than this are moved up, so that neither descriptors nor stack run out.
 constexpr std::size_t max_depth = 64;
 
-unique_fd open_below(int parent, const char* name, std::uint64_t flags) {
-  open_how how{};
-  how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-  return unique_fd{static_cast<int>(::syscall(SYS_openat2, parent, name, &how, sizeof how))};
-}
-
 /// Opens a directory for reading, giving its owner all rights first where they are missing.
 unique_fd open_directory(int parent, const char* name) {
-  auto fd = open_below(parent, name, O_RDONLY | O_DIRECTORY);
+  auto fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
   if (fd && ::geteuid() == 0)
     return fd;
   if (!fd && errno != EACCES)
     return fd;
   // Write and search permission are needed as well: unlinkat() would tell only entry by entry.
-  const auto handle = open_below(parent, name, O_PATH | O_DIRECTORY);
+  const auto handle = open_beneath(parent, name, O_PATH | O_DIRECTORY);
   if (!handle)
     return {};
   struct stat status {};
@@ -44,7 +34,7 @@ unique_fd open_directory(int parent, const char* name) {
     if (::chmod(self.c_str(), 0700) != 0)
       return {};
   }
-  return fd ? std::move(fd) : open_below(parent, name, O_RDONLY | O_DIRECTORY);
+  return fd ? std::move(fd) : open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
 }
 
 class remover {
@@ -123,6 +113,10 @@ private:
 
 std::filesystem::path workspace_path(const std::filesystem::path& data_dir, std::int64_t job_id, std::int32_t attempt) {
   return data_dir / "workspaces" / (std::to_string(job_id) + '-' + std::to_string(attempt));
+}
+
+std::filesystem::path output_path(const std::filesystem::path& workspace) {
+  return workspace.string() + ".out";
 }
 
 outcome create_workspace(const std::filesystem::path& workspace, uid_t uid, gid_t gid) {

@@ -18,6 +18,9 @@ namespace kcx {
 [[nodiscard]] std::filesystem::path workspace_path(const std::filesystem::path& data_dir, std::int64_t job_id,
                                                    std::int32_t attempt);
 
+/// The file beside a workspace that KCX_OUTPUT names: not in it, since a checkout wants an empty directory.
+[[nodiscard]] std::filesystem::path output_path(const std::filesystem::path& workspace);
+
 /// Makes the directory with mode 0700, and its parent if missing. `uid` and `gid` (both or -1) become its owner. Fails
 /// with ec::conflict if something of that name exists, ec::storage_full or ec::system_failed.
 outcome create_workspace(const std::filesystem::path& workspace, uid_t uid = static_cast<uid_t>(-1),

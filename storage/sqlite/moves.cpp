@@ -140,6 +140,11 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
   const auto dead = job.spec.max_attempts > 1 && (end.state == job_state::failed || end.state == job_state::timed_out);
   store_finish(row, result, end, message, now, run_at, key, dead);
   store_attempt(row, result, end, now);
+  if (!result.outputs.empty() || result.artifacts != artifact_summary{})
+    db_->use(sql::insert_result)
+      .bind(row.id, row.attempt, nlohmann::json(result.outputs).dump(), result.artifacts.files, result.artifacts.bytes,
+            result.artifacts.cut)
+      .run();
   if (!row.plain && is_final(end.state))
     db_->use(sql::erase_secrets).bind(row.id).run();
   transition_result answer;

@@ -35,7 +35,7 @@ private:
 std::string search_text(const job_filter& filter) {
   std::string text = std::string{"SELECT " KCX_JOB_COLUMNS " FROM jobs j "} +
                      (filter.dead_letters ? "INDEXED BY jobs_dead " : "") +
-                     "JOIN job_specs s ON s.job = j.id WHERE j.id < ?1 AND j.id >= ?2";
+                     KCX_JOB_TABLES " WHERE j.id < ?1 AND j.id >= ?2";
   if (filter.dead_letters)
     text += " AND j.dead_letter = 1";
   if (!filter.states.empty()) {

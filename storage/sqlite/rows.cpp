@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace kcx::sqlite {
 
 namespace {
@@ -40,6 +42,21 @@ ready_job read_ready(const cursor& row, int first) {
           row.text(first + 3),        row.text(first + 4),    read_labels(row, first + 5)};
 }
 
+job_outputs read_outputs(const cursor& row, int first) {
+  if (row.is_null(first))
+    return {};
+  const auto outputs = nlohmann::json::parse(row.text(first), nullptr, false);
+  if (!outputs.is_object() || !std::ranges::all_of(outputs, [](const auto& value) { return value.is_string(); }))
+    throw bad_value{"stored outputs are no object of strings"};
+  return outputs.get<job_outputs>();
+}
+
+artifact_summary read_artifacts(const cursor& row, int first) {
+  if (row.is_null(first))
+    return {};
+  return {row.integer(first + 1), row.integer(first + 2), row.integer(first + 3) != 0};
+}
+
 job_record read_job(const cursor& row) {
   auto spec = from_stored_json(row.text(22));
   if (!spec)
@@ -70,6 +87,8 @@ job_record read_job(const cursor& row) {
   job.version = row.integer(20);
   job.order_key = row.integer(21);
   job.dead_letter = row.integer(23) != 0;
+  job.outputs = read_outputs(row, 24);
+  job.artifacts = read_artifacts(row, 24);
   return job;
 }
 

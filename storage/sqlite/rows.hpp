@@ -12,6 +12,10 @@ namespace kcx::sqlite {
 /// A row of KCX_JOB_COLUMNS. Throws bad_value, as all here.
 [[nodiscard]] job_record read_job(const cursor& row);
 
+/// The first, and the others, of KCX_RESULT_COLUMNS, which begin at column `first`.
+[[nodiscard]] job_outputs read_outputs(const cursor& row, int first);
+[[nodiscard]] artifact_summary read_artifacts(const cursor& row, int first);
+
 /// A row of KCX_READY_COLUMNS, beginning at column `first`.
 [[nodiscard]] ready_job read_ready(const cursor& row, int first = 0);
 

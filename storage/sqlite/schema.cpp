@@ -150,6 +150,17 @@ CREATE TABLE attempts (
   PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 
+-- What an ended attempt left besides its log; no row where that is nothing.
+CREATE TABLE results (
+  job            INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  attempt        INTEGER NOT NULL,
+  outputs        TEXT NOT NULL,                   -- JSON object of strings
+  artifact_files INTEGER NOT NULL CHECK (artifact_files >= 0),
+  artifact_bytes INTEGER NOT NULL CHECK (artifact_bytes >= 0),
+  artifact_cut   INTEGER NOT NULL,
+  PRIMARY KEY (job, attempt)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE steps (
   job         INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
   attempt     INTEGER NOT NULL,

@@ -122,6 +122,8 @@ private:
   job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {},
                         readiness is = readiness::open);
   std::optional<job_id> holder_of_key(const std::string& key);
+  /// What the needed jobs, which have ended, leave to the one that is claimed.
+  std::vector<need_grant> left_by(const std::vector<job_need>& needs);
   expected<job_id> job_of_nonce(const claim_request& request);
 
   expected<hot_row> load(job_id id);

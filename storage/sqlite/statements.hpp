@@ -4,11 +4,17 @@
 
 namespace kcx::sqlite::sql {
 
-/// The columns that read_job() in rows.hpp expects, of `jobs` as j and `job_specs` as s.
+/// The columns that read_outputs() and read_artifacts() in rows.hpp expect; NULL where there is no row.
+#define KCX_RESULT_COLUMNS "r.outputs, r.artifact_files, r.artifact_bytes, r.artifact_cut"
+
+/// The columns that read_job() in rows.hpp expects, of KCX_JOB_TABLES.
 #define KCX_JOB_COLUMNS                                                                                                \
   "j.id, j.state, j.reason, j.cause, j.message, j.attempt, j.uncounted, j.interrupts, j.worker, j.exit_code, "         \
   "j.signal, j.created_at, j.queued_at, j.run_at, j.started_at, j.finished_at, j.duration_ms, j.log_bytes, "           \
-  "j.log_cut, j.retry_of, j.version, j.order_key, s.spec, j.dead_letter"
+  "j.log_cut, j.retry_of, j.version, j.order_key, s.spec, j.dead_letter, " KCX_RESULT_COLUMNS
+
+/// Jobs by any index, the rest by rowid and primary key.
+#define KCX_JOB_TABLES "JOIN job_specs s ON s.job = j.id LEFT JOIN results r ON r.job = j.id AND r.attempt = j.attempt"
 
 /// The columns that read_ready() in rows.hpp expects.
 #define KCX_READY_COLUMNS "id, order_key, weight, project, queue, labels"
@@ -114,6 +120,10 @@ inline constexpr const char* select_for_claim = "SELECT j.state, j.attempt, j.no
                                                 "EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = j.queue), "
                                                 "j.grp, j.group_limit FROM jobs j JOIN job_specs s ON s.job = j.id "
                                                 "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
+/// What a job that has ended leaves to those that need it. By rowid, twice, and primary key.
+inline constexpr const char* select_left =
+  "SELECT j.attempt, ifnull(json_extract(s.spec, '$.ref'), ''), " KCX_RESULT_COLUMNS " FROM jobs j " KCX_JOB_TABLES
+  " WHERE j.id = ?";
 /// The job that a worker holds by this nonce. jobs_held.
 inline constexpr const char* select_by_nonce =
   "SELECT id FROM jobs WHERE state IN ('running', 'cancelling') AND worker = ? AND nonce = ?";
@@ -157,6 +167,9 @@ inline constexpr const char* insert_attempt =
   "INSERT INTO attempts (job, attempt, worker, nonce, claimed_at, started_at, finished_at, outcome, led_to, reason, "
   "cause, exit_code, signal, message, duration_ms, log_bytes, log_cut) "
   "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// By primary key.
+inline constexpr const char* insert_result =
+  "INSERT INTO results (job, attempt, outputs, artifact_files, artifact_bytes, artifact_cut) VALUES (?, ?, ?, ?, ?, ?)";
 /// How an attempt ended. By primary key.
 inline constexpr const char* select_attempt =
   "SELECT outcome, exit_code, signal, led_to, reason, worker, finished_at, log_bytes, log_cut FROM attempts "
@@ -246,8 +259,7 @@ inline constexpr const char* select_paused = "SELECT queue, paused_at, paused_by
 // -- reading ----------------------------------------------------------------------------------------------------------
 
 /// By rowid, twice.
-inline constexpr const char* select_job =
-  "SELECT " KCX_JOB_COLUMNS " FROM jobs j JOIN job_specs s ON s.job = j.id WHERE j.id = ?";
+inline constexpr const char* select_job = "SELECT " KCX_JOB_COLUMNS " FROM jobs j " KCX_JOB_TABLES " WHERE j.id = ?";
 /// By primary key.
 inline constexpr const char* select_steps =
   "SELECT step, state, exit_code, signal, started_at, finished_at FROM steps WHERE job = ? AND attempt = ? "

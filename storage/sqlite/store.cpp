@@ -66,6 +66,8 @@ error sqlite_store::noted(error failure) {
   if (failure.code == ec::storage_unusable && !unusable_) {
     unusable_ = failure;
     rollback();
+    // Closing must not write what the log holds into a damaged file either.
+    sqlite3_db_config(db_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   }
   return failure;
 }
@@ -79,6 +81,24 @@ expected<job_id> sqlite_store::job_of_nonce(const claim_request& request) {
   if (!row.bind(request.worker, request.nonce).step())
     return error{ec::not_ready, "worker " + request.worker + " holds no job by this claim", {}};
   return job_id{row.integer(0)};
+}
+
+std::vector<need_grant> sqlite_store::left_by(const std::vector<job_need>& needs) {
+  std::vector<need_grant> left;
+  for (const auto& need : needs) {
+    auto& each = left.emplace_back();
+    each.key.job = need.job;
+    each.wants_artifacts = need.artifacts;
+    auto row = db_->use(sql::select_left);
+    each.removed = !row.bind(need.job).step();
+    if (each.removed)
+      continue;
+    each.key.attempt = row.number(0);
+    each.ref = row.text(1);
+    each.outputs = read_outputs(row, 2);
+    each.artifacts = read_artifacts(row, 2);
+  }
+  return left;
 }
 
 expected<job_grant> sqlite_store::claim(const claim_request& request, timestamp now) {
@@ -110,6 +130,7 @@ expected<job_grant> sqlite_store::claim(const claim_request& request, timestamp 
         grant.spec.secrets = nlohmann::json::parse(row.text(5)).get<std::map<std::string, std::string>>();
       grant.key = {*job, row.number(1) + (queued ? 1 : 0)};
     }
+    grant.needs = left_by(grant.spec.needs);
     if (queued)
       db_->use(sql::claim_if_queued).bind(*job, request.worker, request.nonce, now).run();
     return grant;

@@ -63,6 +63,55 @@ CAF_TEST(the environment is the base with those of the job and its secrets which
   CAF_CHECK(plan.secrets == std::vector<std::string>{"s3cret"});
 }
 
+CAF_TEST(outputs of needed jobs are variables named after their ref or number) {
+  auto asked = grant();
+  asked.needs = {{{{5}, 1}, false, "build-all", {{"version", "1.2"}}, {}, false},
+                 {{{6}, 1}, false, "", {{"url", "x"}}, {}, false}};
+  const auto plan = plan_run(asked, settings());
+  CAF_CHECK_EQUAL(plan.env.at("KCX_NEED_build_all_version"), "1.2");
+  CAF_CHECK_EQUAL(plan.env.at("KCX_NEED_6_url"), "x");
+  CAF_CHECK(plan.fetch.empty());
+}
+
+CAF_TEST(artifacts of needed jobs are fetched where they are asked for and whole) {
+  auto asked = grant();
+  asked.spec.artifacts = {"*.xml"};
+  asked.needs = {{{{5}, 2}, false, "a", {}, {3, 10, false}, true},
+                 {{{6}, 1}, false, "b", {}, {0, 0, false}, true},
+                 {{{7}, 1}, false, "c", {}, {1, 10, true}, true},
+                 {{{8}, 0}, true, "", {}, {}, true},
+                 {{{9}, 1}, false, "d", {}, {1, 1, false}, false}};
+  const auto plan = plan_run(asked, settings());
+  CAF_CHECK(plan.artifacts == std::vector<std::string>{"*.xml"});
+  CAF_CHECK_EQUAL(plan.artifacts_dir, "/data/artifacts/12034-2");
+  CAF_REQUIRE_EQUAL(plan.fetch.size(), 4u);
+  CAF_CHECK_EQUAL(plan.fetch[0].directory, "/data/artifacts/5-2");
+  CAF_CHECK(plan.fetch[1].directory.empty() && plan.fetch[1].problem.empty());
+  CAF_CHECK_EQUAL(plan.fetch[2].problem,
+                  "the artifacts of job 7, which this job needs, are not complete: its log tells what was left out");
+  CAF_CHECK_EQUAL(plan.fetch[3].problem, "the artifacts of job 8, which this job needs, are gone: it was removed");
+}
+
+CAF_TEST(limits of the whole job go to its cgroup where there is one) {
+  auto asked = grant();
+  asked.spec.limits.memory_bytes = 1 << 20;
+  asked.spec.limits.processes = 7;
+  asked.spec.limits.open_files = 99;
+  asked.spec.limits.cpu_millis = 1'500;
+  CAF_CHECK(plan_run(asked, settings()).limits == asked.spec.limits);
+  CAF_CHECK(plan_run(asked, settings()).cgroup.empty());
+  auto node = settings();
+  node.cgroups.jobs = "/cg/kcx-jobs";
+  node.cgroups.memory = node.cgroups.cpu = true; // no pids
+  const auto plan = plan_run(asked, node);
+  CAF_CHECK_EQUAL(plan.cgroup, "/cg/kcx-jobs/12034-2");
+  CAF_CHECK(plan.cgroup_limits.memory_bytes == 1U << 20 && plan.cgroup_limits.cpu_millis == 1'500U);
+  CAF_CHECK(!plan.cgroup_limits.processes && plan.limits.processes == 7U);
+  CAF_CHECK(!plan.limits.memory_bytes && plan.limits.open_files == 99U);
+  asked.spec.limits = {};
+  CAF_CHECK(plan_run(asked, node).cgroup.empty());
+}
+
 CAF_TEST(limits are those of the job) {
   auto asked = grant();
   asked.spec.time_limit = 60s;

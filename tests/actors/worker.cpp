@@ -202,7 +202,7 @@ CAF_TEST(a worker claims and runs and completes and claims again) {
   settle();
   finish(job_three);
   CAF_REQUIRE_EQUAL(dispatcher->completions.size(), 1u);
-  CAF_CHECK(dispatcher->claims.empty()); // not before the end is stored
+  CAF_REQUIRE_EQUAL(dispatcher->claims.size(), 1u); // asked for at once, so that both share a commit
   auto completion = next(dispatcher->completions);
   CAF_CHECK(completion.asked.outcome == attempt_outcome::exited);
   CAF_CHECK(completion.asked.exit_code == 0);
@@ -210,6 +210,67 @@ CAF_TEST(a worker claims and runs and completes and claims again) {
   settle();
   CAF_REQUIRE_EQUAL(dispatcher->claims.size(), 1u);
   CAF_CHECK(dispatcher->claims.front().asked.nonce != asked.nonce);
+}
+
+CAF_TEST(a job that is granted early starts once the end of the one before is stored) {
+  start_running();
+  finish(job_three);
+  give({{4}, 1});
+  CAF_CHECK_EQUAL(commands.size(), 1u);
+  next(dispatcher->completions).answer(error{ec::storage_busy, "busy", {}});
+  settle();
+  CAF_CHECK_EQUAL(commands.size(), 1u);
+  pass(100ms);
+  next(dispatcher->completions).answer(transition_result{});
+  settle();
+  const auto* run = as<start_command>(commands, 1);
+  CAF_REQUIRE(run != nullptr);
+  CAF_CHECK(run->key == (attempt_key{{4}, 1}));
+  CAF_CHECK(dispatcher->claims.empty());
+}
+
+CAF_TEST(a job that is granted early and cancelled then does not run) {
+  start_running();
+  finish(job_three);
+  give({{4}, 1});
+  cancel({{4}, 1});
+  next(dispatcher->completions).answer(transition_result{});
+  settle();
+  CAF_CHECK_EQUAL(commands.size(), 1u);
+  CAF_REQUIRE_EQUAL(dispatcher->completions.size(), 1u);
+  CAF_CHECK(dispatcher->completions.front().asked.outcome == attempt_outcome::cancelled);
+}
+
+CAF_TEST(a worker that is stopped gives back what it was granted early) {
+  start_running();
+  finish(job_three);
+  give({{4}, 1});
+  stop(stop_mode::drain);
+  next(dispatcher->completions).answer(transition_result{});
+  settle();
+  CAF_CHECK(!testee_down);
+  CAF_CHECK_EQUAL(commands.size(), 1u);
+  CAF_REQUIRE_EQUAL(dispatcher->completions.size(), 1u);
+  auto back = next(dispatcher->completions);
+  CAF_CHECK(back.asked.key == (attempt_key{{4}, 1}));
+  CAF_CHECK(back.asked.outcome == attempt_outcome::not_started);
+  back.answer(transition_result{});
+  settle();
+  CAF_CHECK(testee_down);
+  CAF_CHECK(dispatcher->claims.empty());
+}
+
+CAF_TEST(a damaged database does not hold up a stop) {
+  start_running();
+  finish(job_three);
+  next(dispatcher->completions).answer(error{ec::storage_unusable, "damaged", {}});
+  settle();
+  pass(100ms);
+  CAF_CHECK_EQUAL(dispatcher->completions.size(), 1u); // it may be mended
+  stop(stop_mode::drain);
+  next(dispatcher->completions).answer(error{ec::storage_unusable, "damaged", {}});
+  settle();
+  CAF_CHECK(testee_down);
 }
 
 CAF_TEST(a question without an answer is asked again with the same nonce) {
@@ -316,7 +377,7 @@ CAF_TEST(a result is told again until it is answered) {
   pass(30s);
   pass(200ms);
   CAF_REQUIRE_EQUAL(dispatcher->completions.size(), 1u);
-  CAF_CHECK(dispatcher->claims.empty());
+  CAF_CHECK_EQUAL(dispatcher->claims.size(), 1u); // the next job is asked for but once
   next(dispatcher->completions).answer(transition_result{});
   settle();
   CAF_CHECK_EQUAL(dispatcher->claims.size(), 1u);

@@ -111,7 +111,7 @@ struct fixture : actor_fixture {
   database_actor database_handle = sys.spawn<fake_database>(database);
   worker_supervisor_actor testee;
   std::vector<worker_actor> workers;
-  std::vector<std::string> removed_workspaces;
+  std::vector<std::string> cleaned_up;
   caf::error ended_with;
   bool ended = false;
   std::chrono::steady_clock::time_point now{1h};
@@ -136,7 +136,7 @@ struct fixture : actor_fixture {
     worker_supervisor_options options;
     options.slots = slots;
     options.runners = host;
-    options.remove_workspace = [this](const std::string& workspace) { removed_workspaces.push_back(workspace); };
+    options.clean_up = [this](const unfinished_run& left) { cleaned_up.push_back(left.workspace); };
     options.clock = [this] { return now; };
     options.make_worker = [this](caf::local_actor& parent, worker_place place) {
       worker_actor made = parent.spawn<fake_worker>(std::move(place), log);
@@ -306,9 +306,9 @@ CAF_TEST(a runner that dies has its tree swept and its job marked before a new o
   runner_ends(1);
   CAF_CHECK_EQUAL(story(), "sweep; ");
   CAF_CHECK(database->abandons.empty());
-  CAF_CHECK(removed_workspaces.empty());
+  CAF_CHECK(cleaned_up.empty());
   swept();
-  CAF_CHECK(removed_workspaces == std::vector<std::string>{"/w/7-1"});
+  CAF_CHECK(cleaned_up == std::vector<std::string>{"/w/7-1"});
   CAF_CHECK_EQUAL(database->abandons.size(), 1u);
   marked();
   CAF_CHECK_EQUAL(story(), "marked node/1; runner 2: launched; ");

@@ -12,7 +12,7 @@ import urllib.parse
 
 import pytest
 
-from kcx_node import BUILD, unique_sleep
+from kcx_node import BUILD, unique_sleep, wait_until
 from proxy import Proxy
 
 NUMBERS = "".join(f"{n}\n" for n in range(1, 100_001))
@@ -295,3 +295,44 @@ def test_kcx_prints_bytes_that_are_no_text_as_they_are(node):
     line = [BUILD / "kcx", "--data", node.data, "logs", "-f", str(job["id"])]
     done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=True)
     assert done.stdout == b"a\xff\x80b\xc3\xa9\n"
+
+
+# -- compressed ----------------------------------------------------------------
+
+def every_view(node, job_id):
+    """All that the API tells of a log."""
+    def get(query="", **headers):
+        answer = node.request("GET", f"/v1/jobs/{job_id}/log{query}", headers=headers)
+        return answer.status, answer.headers.get("Content-Range"), answer.headers.get("ETag"), answer.body
+
+    return [get(), get("?tail=7"), get("?timestamps=1"), get("?offset=300000"), get("?follow=1"),
+            get(Range="bytes=100000-100999"), get(Range="bytes=-20"), get(Accept="text/event-stream")]
+
+
+def compressed(node, job_id):
+    return (node.data / "logs" / "0" / f"{job_id}-1.log.zst").exists()
+
+
+def test_a_compressed_log_is_served_as_before(start_node):
+    node = start_node(compress_logs_after="1h")
+    jobs = [node.run("seq 1 100000; seq 1 9 >&2", **spec)["id"] for spec in ({}, {"log_limit_bytes": 100_000})]
+    before = [every_view(node, job_id) for job_id in jobs]
+    assert not any(compressed(node, job_id) for job_id in jobs)
+    # Those that a node had not come to are found by the next one.
+    node.restart(compress_logs_after="0s")
+    wait_until(lambda: all(compressed(node, job_id) for job_id in jobs), what="the logs are compressed")
+    plain = [node.data / "logs" / "0" / f"{job_id}-1.log" for job_id in jobs]
+    wait_until(lambda: not any(path.exists() for path in plain), what="the plain files are gone")
+    assert [every_view(node, job_id) for job_id in jobs] == before
+    assert subprocess.run(["zstd", "-dc", f"{plain[0]}.zst"], capture_output=True, check=True).stdout == before[0][0][3]
+
+
+def test_logs_are_compressed_after_their_end_and_go_with_their_job(start_node):
+    node = start_node(compress_logs_after="0s")
+    job = node.run("seq 1 100000")
+    wait_until(lambda: compressed(node, job["id"]), what="the log is compressed")
+    small = node.run("echo small")
+    assert node.log(small["id"]) == "small\n" and not compressed(node, small["id"])
+    for each in (job, small):
+        assert node.request("DELETE", f"/v1/jobs/{each['id']}").status == 204
+    wait_until(lambda: list((node.data / "logs" / "0").iterdir()) == [], what="every file is removed")

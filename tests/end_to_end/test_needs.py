@@ -14,7 +14,8 @@ def test_a_pipeline_runs_in_the_order_of_its_needs(node, tmp_path):
         {"ref": "test", "command": f"echo test >> {order}", "needs": ["build"]},
         {"ref": "lint", "command": "exit 1"}])
     assert [job["state"] for job in jobs] == ["blocked", "queued", "blocked", "queued"]
-    assert jobs[0]["needs"] == [{"id": jobs[2]["id"], "if": "success"}, {"id": jobs[3]["id"], "if": "always"}]
+    assert jobs[0]["needs"] == [{"id": jobs[2]["id"], "if": "success", "artifacts": False},
+                                {"id": jobs[3]["id"], "if": "always", "artifacts": False}]
     assert states(node, jobs) == ["succeeded", "succeeded", "succeeded", "failed"]
     assert order.read_text().split() == ["build", "test", "deploy"]
 

@@ -108,7 +108,7 @@ def test_the_environment_is_the_documented_one_and_nothing_else(make_node):
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": workspace, "LANG": "C.UTF-8",
         "CI": "true", "KCX_JOB_ID": str(job["id"]), "KCX_ATTEMPT": "1", "KCX_WORKSPACE": workspace,
         "KCX_JOB_NAME": "look", "KCX_PROJECT": "group/repo", "KCX_QUEUE": "default", "KCX_STEP": "look",
-        "KCX_STEP_INDEX": "0", "MINE": "yes"}
+        "KCX_STEP_INDEX": "0", "KCX_OUTPUT": f"{workspace}.out", "MINE": "yes"}
 
 
 def test_a_process_has_nothing_of_the_node_but_its_three_streams(node):
@@ -163,12 +163,16 @@ def test_signal_and_exit_code_are_told_apart(node):
 
 # -- limits --------------------------------------------------------------------
 
-def test_limits_are_set_for_every_process_and_shown(node):
+def test_limits_are_set_for_every_process_and_shown(start_node):
+    node = start_node(cgroups="false")
+    assert node.get("/v1/node")["limits"] == "limits are those of setrlimit: the option cgroups is off"
     limits = {"memory_bytes": 1 << 30, "cpu_s": 60, "open_files": 99, "processes": 5000, "file_bytes": 4096}
     job = node.run("sh -c 'ulimit -v; ulimit -t; ulimit -n; ulimit -f'; prlimit -p $$ --nproc -o SOFT --noheadings",
                    limits=limits)
     assert node.log(job["id"]).split() == [str(1 << 20), "60", "99", "8", "5000"]
-    assert job["limits"] == limits
+    assert job["limits"] == {**limits, "cpus": None}
+    job = node.run("true", limits={"cpus": 1.5})
+    assert job["limits"]["cpus"] == 1.5 and "limits.cpus is not enforced" in node.log(job["id"])
 
 
 def test_a_limit_that_is_passed_ends_the_process_by_its_signal(node):

@@ -66,6 +66,93 @@ def test_a_file_that_is_held_long_refuses_with_retry_after_and_loses_nothing(sta
     assert "database is locked" not in node.output()
 
 
+@pytest.mark.long
+def test_a_file_that_is_held_for_half_a_minute_under_load_loses_nothing(start_node):
+    node = start_node(slots=4)
+    acknowledged, refusals, done = [], [], threading.Event()
+
+    def submit_on():
+        while not done.is_set():
+            answer = node.submit_raw({"command": "sleep 0.1; echo done"})
+            if answer.status == 201:
+                acknowledged.append(answer.json()["id"])
+            else:
+                refusals.append(answer.problem(503)["code"])
+                assert answer.headers["Retry-After"] and "database is locked" not in answer.body.decode()
+
+    load = [threading.Thread(target=submit_on) for _ in range(3)]
+    for thread in load:
+        thread.start()
+    wait_until(lambda: len(acknowledged) > 20, what="jobs are running")
+    with Lock(node):
+        held = time.monotonic()
+        wait_until(lambda: time.monotonic() - held > 30, timeout=40, what="half a minute has passed")
+    seen = len(acknowledged)
+    wait_until(lambda: len(acknowledged) > seen + 20, what="jobs are taken again")
+    done.set()
+    for thread in load:
+        thread.join()
+    assert refusals and set(refusals) <= {"storage_busy", "outcome_unknown"}
+    wait_until(lambda: not node.jobs(state="queued,running", limit=1), timeout=120, what="all jobs are final")
+    jobs = {job["id"]: job for job in node.jobs(limit=1000)}
+    # One whose answer was unknown may be there, too; none may be lost, run twice, or have lost its end.
+    assert set(acknowledged) <= set(jobs)
+    assert {(job["state"], job["attempt"], job["log"]["bytes"]) for job in jobs.values()} == {("succeeded", 1, 5)}
+    assert "database is locked" not in node.output()
+
+
+# -- old data that goes --------------------------------------------------------
+
+class Latencies:
+    """Submits jobs one after the other beside whatever goes on, and notes how long each answer took."""
+
+    def __init__(self, node):
+        self.node, self.taken, self.done = node, [], threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.done.wait(0.02):
+            began = time.monotonic()
+            assert self.node.submit_raw({"command": ["true"]}).status == 201
+            self.taken.append(time.monotonic() - began)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+    def slow(self):
+        """What only one of twenty took longer than."""
+        return sorted(self.taken)[len(self.taken) * 19 // 20]
+
+
+@pytest.mark.parametrize("count, keep", [(300, "2s"), pytest.param(10_000, "1m", marks=pytest.mark.long)])
+def test_old_jobs_go_without_delaying_new_ones_and_their_space_is_used_again(start_node, count, keep):
+    node = start_node(slots=4, keep=f"all:{keep}", compress_logs_after="0s", log_level="warning")
+    with Latencies(node) as idle:
+        wait_until(lambda: len(idle.taken) >= 50, what="some figures")
+    sizes, removing = [], []
+    for _ in range(2):
+        for first in range(0, count, 100):
+            jobs = node.submit_many([{"command": "head -c 100000 /dev/urandom | od -An -c | head -c 100000"}] *
+                                    min(100, count - first))
+            # A queue that never ends would measure how fast jobs start, not how fast old ones go.
+            wait_until(lambda: node.get("/v1/stats")["jobs"]["queued"] < 200, timeout=900, what="the queue is short")
+        with Latencies(node) as busy:
+            wait_until(lambda: node.request("GET", f"/v1/jobs/{jobs[-1]['id']}").status == 410, timeout=300,
+                       what="the jobs are removed")
+        removing.append(busy.slow())
+        node.post("/v1/jobs", {"command": "true"}, status=201)
+        sizes.append(node.get("/v1/stats")["database_bytes"])
+    assert max(removing) < max(10 * idle.slow(), 1), (removing, idle.slow())
+    assert sizes[1] < sizes[0] * 1.3 + 1_000_000, sizes
+    wait_until(lambda: len([path for path in (node.data / "logs").rglob("*") if path.is_file()]) < count,
+               timeout=120, what="the logs are removed")
+
+
 # -- a full disk ---------------------------------------------------------------
 
 @pytest.fixture
@@ -207,6 +294,29 @@ def test_a_database_file_that_is_taken_away_stops_all_writing(start_node, harm):
         problem = node.submit_raw({"command": "true"}).problem(500, "storage_unusable")
         assert "was removed, replaced or emptied while the node runs" in problem["detail"]
     assert node.terminate() == 0
+
+
+def test_damage_found_while_the_node_runs_stops_writing_with_one_clear_sentence(node):
+    jobs = node.submit_many([{"command": "true", "metadata": {"n": n, "text": "x" * 2000}} for n in range(200)])
+    node.wait(jobs[-1]["id"])
+    node.restart()
+    database = node.data / "kcx.db"
+    seen = len(node.output())
+    with open(database, "r+b") as file:
+        for page in range(8, database.stat().st_size // 4096):
+            file.seek(page * 4096)
+            file.write(os.urandom(4096))
+    refused = wait_until(lambda: (r := node.submit_raw({"command": "true"})).status != 201 and r, what="a refusal")
+    problem = refused.problem(500, "storage_unusable")
+    assert str(database) in problem["detail"] and "damaged" in problem["detail"]
+    before = database.read_bytes()
+    for _ in range(3):
+        assert node.submit_raw({"command": "true"}).problem(500, "storage_unusable")["detail"] == problem["detail"]
+    assert node.request("GET", "/healthz", token=False).status == 200
+    told = [line for line in node.output()[seen:].splitlines() if "damaged" in line]
+    assert len(told) == 1 and problem["detail"] in told[0], told
+    node.terminate()
+    assert database.read_bytes() == before, "a damaged file is not written to"
 
 
 def test_the_data_directory_holds_nothing_that_others_can_read(node):

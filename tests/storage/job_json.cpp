@@ -48,12 +48,12 @@ json full_document() {
     "name": "build ü", "project": "group/repo", "queue": "fast", "labels": ["os=linux", "gpu"],
     "metadata": {"a": [1, {"b": null}]}, "env": {"A": "1"}, "secrets": {"TOKEN": "s3cr3t"}, "working_dir": "/src",
     "steps": [{"name": "one", "command": ["make", "all"], "continue_on_error": true}, {"command": "echo $A", "always": true, "time_limit_s": 2.5}],
-    "user": "ci", "limits": {"memory_bytes": 1073741824, "cpu_s": 60, "open_files": 256, "processes": 100, "file_bytes": 0},
+    "user": "ci", "limits": {"memory_bytes": 1073741824, "cpu_s": 60, "open_files": 256, "processes": 100, "file_bytes": 0, "cpus": 1.5},
     "keep_workspace": "on_failure", "priority": -7, "weight": 2, "time_limit_s": 1.5, "no_output_limit_s": 60,
     "wait_limit_s": 3600, "cancel_grace_s": 0.25, "log_limit_bytes": 4096, "run_at": "2026-01-31T12:00:00Z",
     "max_attempts": 3, "retry_on": ["signal"], "backoff_s": 2, "on_interrupt": "requeue", "max_interrupts": 1,
     "unique_key": "deploy/prod", "on_conflict": "replace",
-    "group": "main", "group_limit": 2, "supersede": "running", "ref": "b", "needs": [7, {"id": 8, "if": "always"}, "a"]})");
+    "group": "main", "group_limit": 2, "supersede": "running", "ref": "b", "needs": [7, {"id": 8, "if": "always"}, "a"], "artifacts": ["dist/**"]})");
 }
 
 } // namespace
@@ -69,7 +69,7 @@ CAF_TEST(a job with every field is read) {
   CAF_CHECK(spec->steps[1].command.shell);
   CAF_CHECK(!spec->steps[0].time_limit && spec->steps[1].time_limit == 2500ms);
   CAF_CHECK_EQUAL(spec->user, "ci");
-  CAF_CHECK((spec->limits == resource_limits{std::uint64_t{1} << 30, 60, 256, 100, 0}));
+  CAF_CHECK((spec->limits == resource_limits{std::uint64_t{1} << 30, 60, 256, 100, 0, 1'500}));
   CAF_CHECK(spec->time_limit == 1500ms);
   CAF_CHECK(spec->cancel_grace == 250ms);
   CAF_CHECK(spec->run_at == parse_rfc3339("2026-01-31T12:00:00Z"));
@@ -152,6 +152,8 @@ CAF_TEST(a need is an id or a ref or an object with a condition) {
     CAF_CHECK(refuses({{"needs", json::array({need})}}, "/needs/0"));
   }
   CAF_CHECK(refuses({{"needs", {{{"id", 1}, {"if", "maybe"}}}}}, "/needs/0/if"));
+  CAF_CHECK(accepts({{"needs", {{{"id", 1}, {"artifacts", true}}}}}));
+  CAF_CHECK(refuses({{"needs", {{{"id", 1}, {"artifacts", "yes"}}}}}, "/needs/0/artifacts"));
   CAF_CHECK(refuses({{"needs", {{{"id", "x"}}}}}, "/needs/0/id"));
   CAF_CHECK(refuses({{"needs", {{{"ref", 1}}}}}, "/needs/0/ref"));
   CAF_CHECK(refuses({{"needs", {{{"id", 1}, {"on", "x"}}}}}, "/needs/0/on"));
@@ -247,6 +249,10 @@ CAF_TEST(limits and accounts are checked one by one) {
          {"memory", 1}, {"memory_bytes", 0}, {"cpu_s", 0}, {"cpu_s", 1.5}, {"open_files", "many"}, {"processes", -1}})
     CAF_CHECK(refuses({{"limits", {{limit, bad}}}}, "/limits/" + limit));
   CAF_CHECK(refuses({{"limits", 1}}, "/limits"));
+  CAF_CHECK(accepts({{"limits", {{"cpus", 0.5}}}}));
+  CAF_CHECK(accepts({{"limits", {{"cpus", nullptr}}}}));
+  CAF_CHECK(refuses({{"limits", {{"cpus", 0}}}}, "/limits/cpus"));
+  CAF_CHECK(refuses({{"limits", {{"cpus", "2"}}}}, "/limits/cpus"));
   CAF_CHECK(accepts({{"limits", {{"cpu_s", nullptr}, {"open_files", 64}}}}));
   for (const auto* user : {"", "../x", "-r", "a b", "0123456789012345678901234567890123"})
     CAF_CHECK(refuses({{"user", user}}, "/user"));

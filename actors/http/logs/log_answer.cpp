@@ -3,6 +3,7 @@
 #include "actors/http/logs/log_follow.hpp"
 #include "actors/http/logs/log_slice.hpp"
 #include "actors/http/problem.hpp"
+#include "actors/http/ranges.hpp"
 
 #include <utility>
 
@@ -37,17 +38,8 @@ response missing(const log_source& source, const error& failure) {
 
 response range_answer(const file_executor& files, log_reader reader, const log_ranges& ranges, byte_range range,
                       response answer) {
-  const auto total = total_size(ranges);
-  const auto part = resolve(range, total);
-  if (!part) {
-    auto refusal = problem(kinds::range_not_satisfiable, "the log has " + std::to_string(total) + " bytes");
-    refusal.headers.add("Content-Range", "bytes */" + std::to_string(total));
-    return refusal;
-  }
-  answer.status = 206;
-  answer.headers.add("Content-Range", "bytes " + std::to_string(part->first) + "-" + std::to_string(part->second - 1) +
-                                        "/" + std::to_string(total));
-  answer.stream = std::make_shared<log_slice>(files, std::move(reader), sliced(ranges, part->first, part->second));
+  if (const auto part = make_partial(answer, range, total_size(ranges), "log"))
+    answer.stream = std::make_shared<log_slice>(files, std::move(reader), sliced(ranges, part->first, part->second));
   return answer;
 }
 

@@ -34,6 +34,8 @@ CAF_TEST(an id is one segment that is not empty) {
   CAF_CHECK(find_route("GET", "/v1/jobs/1/2").found == nullptr);
   CAF_CHECK(find_route("GET", "/v1/jobs/").found == nullptr);
   CAF_CHECK(find_route("GET", "/v1/jobs/1/2/log").found == nullptr);
+  CAF_CHECK(find_route("GET", "/v1/jobs//artifacts/x").found == nullptr);
+  CAF_CHECK(find_route("GET", "/v1/jobs/1/artifacts/").found == nullptr);
 }
 
 CAF_TEST(other methods of a path are told) {

@@ -15,6 +15,10 @@ start_command full_start() {
   start.env = {{"A", "1"}, {"B", "two\nlines"}};
   start.workspace = "/data/workspaces/12-3";
   start.keep_workspace = keep_policy::on_failure;
+  start.fetch = {{{5}, "/data/artifacts/5-1", {}}, {{6}, {}, "gone"}};
+  start.artifacts = {"dist/**", "*.xml"};
+  start.artifacts_dir = "/data/artifacts/12-3";
+  start.artifacts_limit_bytes = 777;
   start.working_dir = "src";
   start.log_file = "/data/logs/0/12-3.log";
   start.log_limit_bytes = 1234;
@@ -23,7 +27,9 @@ start_command full_start() {
   start.cancel_grace = milliseconds{7};
   start.secrets = {"hush"};
   start.user = "nobody";
-  start.limits = {1, 2, 3, 4, 5};
+  start.limits = {1, 2, 3, 4, 5, 6};
+  start.cgroup = "/sys/fs/cgroup/kcx-jobs/12-3";
+  start.cgroup_limits.cpu_millis = 1'500;
   start.umask = 077;
   return start;
 }
@@ -37,6 +43,8 @@ finished_event full_finished() {
   event.signal = 9;
   event.message = "words";
   event.log = {10, 8, 3, 1, true};
+  event.artifacts = {2, 99, true};
+  event.outputs = {{"version", "1.2"}};
   event.steps = {{step_state::failed, 1, {}, timestamp{milliseconds{5}}, timestamp{milliseconds{6}}},
                  {step_state::skipped, {}, {}, {}, {}}};
   event.started_at = timestamp{milliseconds{5}};

@@ -3,7 +3,9 @@
 
 #include "caf/test/unit_test.hpp"
 
-#include <chrono>
+#include <algorithm>
+#include <cctype>
+#include <iterator>
 
 using namespace kcx;
 
@@ -20,6 +22,26 @@ std::string in_chunks(const std::vector<std::string>& secrets, const std::string
     masker.feed(std::string_view{text}.substr(at, size), out);
   masker.flush(out);
   return out;
+}
+
+std::string base64(const std::string& bytes) {
+  constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = (group << 8) | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      text += i + k > bytes.size() ? '=' : alphabet[(group >> (18 - 6 * k)) & 63U];
+  }
+  return text;
+}
+
+std::string broken(const std::string& text, std::size_t width, const std::string& line_end) {
+  std::string lines;
+  for (std::size_t at = 0; at < text.size(); at += width)
+    lines += (at == 0 ? "" : line_end) + text.substr(at, width);
+  return lines;
 }
 
 void check(const std::vector<std::string>& secrets, const std::string& text, const std::string& wanted) {
@@ -61,6 +83,40 @@ CAF_TEST(base64 is masked in each of its three positions) {
     CAF_CHECK_NOT_EQUAL(shown.find("***"), std::string::npos);
     CAF_CHECK_LESS(shown.size(), std::size_t{16});
   }
+}
+
+CAF_TEST(base64 is masked where its lines are broken in the middle of the secret) {
+  const std::string secret = "s3cret-token-of-24-bytes";
+  for (std::size_t before = 0; before < 80; ++before) {
+    const auto encoded = base64(std::string(before, 'x') + secret + std::string(60, 'y'));
+    for (const std::size_t width : {16U, 64U, 76U}) {
+      for (const auto* line_end : {"\n", "\r\n", "\n    "}) {
+        const auto shown = in_chunks({secret}, broken(encoded, width, line_end) + "\nend\n", 5);
+        CAF_REQUIRE(shown.find("***") != std::string::npos);
+        CAF_CHECK(shown.ends_with("\nend\n"));
+        // Whoever joins the lines again gets nothing of the secret but what it shares with its neighbours.
+        std::string joined;
+        std::ranges::copy_if(shown, std::back_inserter(joined),
+                             [](char c) { return std::isalnum(c) != 0 || c == '+'; });
+        for (std::size_t at = 2; at + 6 < secret.size(); ++at)
+          for (const auto& form : secret_patterns::forms(secret.substr(at, 6)))
+            if (form != secret.substr(at, 6) && form.size() >= 7)
+              CAF_CHECK_EQUAL(joined.find(form), std::string::npos);
+      }
+    }
+  }
+}
+
+CAF_TEST(a line of text is not held back for the next one) {
+  secret_masker masker{patterns({"hunter22-and-more"})};
+  const auto first = base64("hunter22-and-more").substr(0, 6);
+  std::string out;
+  masker.feed("short " + first + "\n", out);
+  CAF_CHECK_EQUAL(out, "short " + first + "\n");
+  masker.feed(std::string(100, 'x') + first + "\n", out);
+  CAF_CHECK(!out.ends_with("\n"));
+  masker.feed(std::string(100, ' '), out);
+  CAF_CHECK(out.ends_with(std::string(80, ' '))); // blanks for ever are no broken line
 }
 
 CAF_TEST(no more is held back than may become a secret) {
