@@ -127,7 +127,8 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, fake_node* n
       return reply(self, silent(), expected<job_page>{std::move(page)});
     },
     [=](log_atom, job_id id, std::int32_t attempt) {
-      const auto found = node->log_bytes.find({id, attempt});
+      // 0 is the latest one.
+      const auto found = node->log_bytes.find({id, attempt == 0 ? node->jobs[id.value].attempt : attempt});
       if (found == node->log_bytes.end())
         return reply(self, silent(), expected<log_location>{no_such});
       return reply(self, silent(), expected<log_location>{{found->first, {found->second, false}, found->second >= 0}});

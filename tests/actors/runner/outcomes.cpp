@@ -132,8 +132,9 @@ CAF_TEST(a job sees its own environment and nothing of the node) {
   auto job = s.job("env | cut -d= -f1 | sort | grep -v -e '^PWD$' -e '^_$' -e '^SHLVL$' | tr '\\n' ' '");
   job.env["MINE"] = "yes";
   s.run(job);
-  CAF_CHECK_EQUAL(s.log(job), "CI HOME KCX_ATTEMPT KCX_JOB_ID KCX_JOB_NAME KCX_NODE_ID KCX_OUTPUT KCX_PROJECT KCX_QUEUE KCX_STEP "
-                              "KCX_STEP_INDEX KCX_WORKSPACE LANG MINE PATH ");
+  CAF_CHECK_EQUAL(s.log(job),
+                  "CI HOME KCX_ATTEMPT KCX_JOB_ID KCX_JOB_NAME KCX_NODE_ID KCX_OUTPUT KCX_PROJECT KCX_QUEUE KCX_STEP "
+                  "KCX_STEP_INDEX KCX_WORKSPACE LANG MINE PATH ");
 }
 
 CAF_TEST(a job has default signals and an own session and no descriptor above 2) {
