@@ -65,8 +65,10 @@ expected<log_reader> log_reader::open(const std::filesystem::path& data_file) {
   log_header header;
   const log_header expected_header;
   char* raw = reinterpret_cast<char*>(&header);
-  if (index->read_at(raw, sizeof header, 0) != sizeof header ||
-      std::memcmp(header.magic, expected_header.magic, sizeof header.magic) != 0)
+  if (index->read_at(raw, sizeof header, 0) != sizeof header)
+    // As it is for a moment after its creation, before the writer has come to the header.
+    return error{ec::not_found, "the log " + data_file.string() + " is not there yet", {}};
+  if (std::memcmp(header.magic, expected_header.magic, sizeof header.magic) != 0)
     return error{ec::storage_unusable, "the index of " + data_file.string() + " is not a log index", {}};
   return log_reader{std::move(*data), std::move(*index)};
 }

@@ -52,8 +52,8 @@ struct numbered_record {
 
 class log_reader {
 public:
-  /// Opens both files of a log. Fails with ec::not_found if one is missing, ec::storage_unusable if the index is not
-  /// one, or ec::system_failed.
+  /// Opens both files of a log. Fails with ec::not_found if one is missing or only just being made,
+  /// ec::storage_unusable if the index is not one, or ec::system_failed.
   [[nodiscard]] static expected<log_reader> open(const std::filesystem::path& data_file);
 
   /// The present extent. One or two small reads. Fails with ec::storage_failed.

@@ -68,11 +68,13 @@ def test_a_node_with_a_stopped_runner_can_still_be_stopped(start_node):
     assert processes_matching(sleep) == []
 
 
-def test_a_stopped_runner_is_given_up_and_its_job_with_it(start_node):
+def test_a_stopped_runner_is_given_up_and_its_job_with_it(start_node, fifo):
     node = start_node(slots=1)
     sleep = unique_sleep()
-    job = node.submit(f"echo up; kill -STOP $PPID; {sleep}")
+    job = node.submit(f"echo up; read x < {fifo.path}; kill -STOP $PPID; $SLEEP", env={"SLEEP": sleep})
     assert next(node.follow(job["id"])) == "up"
+    fifo.release()
+    wait_until(lambda: processes_matching(sleep), what="the runner is stopped")
     assert node.request("POST", f"/v1/jobs/{job['id']}/cancel").status == 202
     job = node.wait(job["id"], timeout=120)
     assert job["state"] == "cancelled"

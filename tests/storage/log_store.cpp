@@ -330,6 +330,12 @@ CAF_TEST(what is not a log is refused) {
   CAF_CHECK(log_reader::open(file).error().code == ec::storage_unusable);
 }
 
+CAF_TEST(a log that is just being made is not there yet) {
+  writer();
+  std::filesystem::resize_file(log_index_path(file), 0);
+  CAF_CHECK(log_reader::open(file).error().code == ec::not_found);
+}
+
 CAF_TEST(a torn last record is not seen) {
   auto log = writer();
   log.append(log_stream::out, 0, "whole", 1000);
