@@ -172,7 +172,9 @@ CAF_TEST(tail finds the begin of the last lines) {
 CAF_TEST(one very long line is no problem) {
   auto log = writer(64 << 20);
   log.append(log_stream::out, 0, "first\n", 1000);
-  log.append(log_stream::out, 0, std::string(10'000'000, 'a'), 1000);
+  std::string line;
+  line.resize(10'000'000, 'a');
+  log.append(log_stream::out, 0, line, 1000);
   const auto sizes = log.close(1000);
   CAF_CHECK_EQUAL(sizes.bytes, 10'000'006u);
   CAF_CHECK_EQUAL(value_of(reader().tail(1)), 6u);
