@@ -1,5 +1,7 @@
 #include "config/data_directory.hpp"
 
+#include "config/posix.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -31,36 +33,6 @@ std::string cause(int number) {
 
 error failed(const std::string& what, int number) {
   return {ec::system_failed, what + ": " + cause(number), {}};
-}
-
-/// A file descriptor that is closed at the end of its scope.
-class file_handle {
-public:
-  explicit file_handle(int number) noexcept : number_{number} {}
-  file_handle(const file_handle&) = delete;
-  file_handle& operator=(const file_handle&) = delete;
-  ~file_handle() {
-    if (number_ >= 0)
-      ::close(number_);
-  }
-  [[nodiscard]] int get() const noexcept { return number_; }
-  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
-  explicit operator bool() const noexcept { return number_ >= 0; }
-
-private:
-  int number_;
-};
-
-bool write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 /// At most 4 KiB, all that the small files here hold.
@@ -137,15 +109,15 @@ bool lock_within(int file, std::chrono::milliseconds patience) {
 
 expected<int> take_lock(const fs::path& path, std::chrono::milliseconds patience) {
   auto file = path / "node.lock";
-  file_handle lock{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  unique_fd lock{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!lock)
     return failed("cannot open " + file.string(), errno);
-  if (!lock_within(lock.get(), patience)) {
+  if (!lock_within(lock.value(), patience)) {
     if (errno == EWOULDBLOCK)
-      return in_use(path, lock.get());
+      return in_use(path, lock.value());
     return failed("cannot lock " + file.string(), errno);
   }
-  if (::ftruncate(lock.get(), 0) != 0 || !write_all(lock.get(), std::to_string(::getpid()) + '\n'))
+  if (::ftruncate(lock.value(), 0) != 0 || !write_all(lock.value(), std::to_string(::getpid()) + '\n'))
     return failed("cannot write " + file.string(), errno);
   return lock.release();
 }
@@ -194,16 +166,16 @@ std::optional<std::string_view> unreliable_file_system(long type) noexcept {
 
 outcome replace_file(const fs::path& file, std::string_view content) {
   auto pattern = file.string() + ".XXXXXX";
-  file_handle out{::mkostemp(pattern.data(), O_CLOEXEC)};
+  unique_fd out{::mkostemp(pattern.data(), O_CLOEXEC)};
   if (!out)
     return failed("cannot create a file beside " + file.string(), errno);
-  if (!write_all(out.get(), content) || ::fsync(out.get()) != 0 || ::rename(pattern.c_str(), file.c_str()) != 0) {
+  if (!write_all(out.value(), content) || ::fsync(out.value()) != 0 || ::rename(pattern.c_str(), file.c_str()) != 0) {
     auto number = errno;
     ::unlink(pattern.c_str());
     return failed("cannot write " + file.string(), number);
   }
-  file_handle folder{::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (!folder || ::fsync(folder.get()) != 0)
+  unique_fd folder{::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!folder || ::fsync(folder.value()) != 0)
     return failed("cannot sync the directory of " + file.string(), errno);
   return done{};
 }
@@ -270,7 +242,7 @@ outcome data_directory::make_folders() {
 
 outcome data_directory::load_token() {
   auto file = path_ / "admin.token";
-  file_handle in{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  unique_fd in{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
   if (!in && errno == ENOENT) {
     token_ = new_token();
     if (token_.empty())
@@ -278,15 +250,15 @@ outcome data_directory::load_token() {
     return replace_file(file, token_ + '\n');
   }
   struct stat about {};
-  if (!in || ::fstat(in.get(), &about) != 0)
+  if (!in || ::fstat(in.value(), &about) != 0)
     return failed("cannot read " + file.string(), errno);
   if ((about.st_mode & 077U) != 0) {
-    if (::fchmod(in.get(), 0600) != 0)
+    if (::fchmod(in.value(), 0600) != 0)
       return failed(file.string() + " can be read by other accounts and its mode cannot be changed", errno);
     warnings_.push_back(file.string() + " could be read by other accounts; its mode is 0600 now. Remove the file and "
                                         "restart the node for a new token if others may have seen it");
   }
-  token_ = read_some(in.get());
+  token_ = read_some(in.value());
   token_.erase(token_.find_last_not_of(" \t\r\n") + 1);
   if (!is_token(token_))
     return error{ec::invalid_setting,

@@ -1,5 +1,5 @@
-/// Two small helpers for code that talks to the kernel directly: an owning file descriptor, and an error that carries
-/// the system's own words.
+/// Small helpers for code that talks to the kernel directly: an owning file descriptor, an error that carries the
+/// system's own words, and reading and writing that is not put off by signals.
 #pragma once
 
 #include "config/error.hpp"
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -64,6 +65,19 @@ private:
   what += ": ";
   what += std::strerror(number);
   return {full ? ec::storage_full : ec::system_failed, std::move(what), {}};
+}
+
+/// Writes all of `bytes`, however often that takes. False, with errno, as soon as the system refuses.
+inline bool write_all(int fd, std::string_view bytes) noexcept {
+  while (!bytes.empty()) {
+    const auto written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
 }
 
 } // namespace kcx

@@ -133,6 +133,14 @@ std::string list_target(const list_flags& flags, std::int64_t limit, const std::
   return target;
 }
 
+/// One line a job, or the documents.
+void tell_jobs(const invocation& what, const json& jobs) {
+  if (what.json)
+    return print_jobs(what, jobs);
+  for (const auto& job : jobs)
+    std::cout << job_summary(job) << '\n';
+}
+
 } // namespace
 
 int print_logs(const invocation& what) {
@@ -180,11 +188,7 @@ int wait_for_jobs(const invocation& what) {
     }
     code = code == exit_codes::success ? own : code;
   }
-  if (what.json)
-    print_jobs(what, jobs);
-  else
-    for (const auto& job : jobs)
-      std::cout << job_summary(job) << '\n';
+  tell_jobs(what, jobs);
   return flushed(code);
 }
 
@@ -197,11 +201,7 @@ int cancel_jobs(const invocation& what) {
   for (auto id : what.ids)
     if (auto job = get_or_tell(what, node, "POST", job_target(id) + "/cancel", code))
       jobs.push_back(*std::move(job));
-  if (what.json)
-    print_jobs(what, jobs);
-  else
-    for (const auto& job : jobs)
-      std::cout << job_summary(job) << '\n';
+  tell_jobs(what, jobs);
   return flushed(code);
 }
 

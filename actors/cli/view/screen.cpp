@@ -1,6 +1,7 @@
 #include "actors/cli/view/screen.hpp"
 
 #include "actors/cli/view/text.hpp"
+#include "config/posix.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,18 +12,6 @@
 namespace kcx::cli {
 
 namespace {
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
