@@ -7,7 +7,7 @@ namespace kcx {
 
 namespace {
 
-constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 } // namespace
 
@@ -20,7 +20,7 @@ std::string to_base64(std::string_view bytes) {
     for (std::size_t i = 0; i < 3; ++i)
       group = group << 8U | (i < here.size() ? static_cast<unsigned char>(here[i]) : 0U);
     for (std::size_t i = 0; i < 4; ++i)
-      text += i <= here.size() ? digits[group >> (18U - 6U * i) & 63U] : '=';
+      text += i <= here.size() ? alphabet[group >> (18U - 6U * i) & 63U] : '=';
   }
   return text;
 }
@@ -31,7 +31,7 @@ std::optional<std::string> from_base64(std::string_view text) {
   std::size_t seen = 0;
   const auto end = std::min(text.find('='), text.size());
   for (const char c : text.substr(0, end)) {
-    const auto value = digits.find(c);
+    const auto value = alphabet.find(c);
     if (value == std::string_view::npos)
       return std::nullopt;
     group = group << 6U | static_cast<std::uint32_t>(value);

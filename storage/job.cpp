@@ -222,8 +222,8 @@ std::optional<step_state> parse_step_state(std::string_view text) noexcept {
   return value_of<step_state>(step_state_names, text);
 }
 
-std::string_view to_string(attempt_outcome outcome) noexcept {
-  return name_of(outcome_names, outcome);
+std::string_view to_string(attempt_outcome how) noexcept {
+  return name_of(outcome_names, how);
 }
 
 std::optional<attempt_outcome> parse_attempt_outcome(std::string_view text) noexcept {

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_errors = 100;
+constexpr std::size_t most_need_errors = 100;
 
 /// A need by ref: which one of its job's needs, and the index of the job it means.
 struct edge {
@@ -97,7 +97,7 @@ void find_cycle(std::span<const job_spec> specs, const graph& edges, bool severa
     path.emplace_back(at, next.need);
     at = next.to;
   }
-  for (auto i = step_of[at]; i < path.size() && wrong.size() < most_errors; ++i) {
+  for (auto i = step_of[at]; i < path.size() && wrong.size() < most_need_errors; ++i) {
     const auto& [job, need] = path[i];
     wrong.push_back({need_pointer(job, need, several), "is part of a cycle: " + specs[job].needs[need].ref +
                                                          " needs this job, directly or by way of others"});
@@ -157,8 +157,8 @@ outcome check_refs(std::span<const job_spec> specs, bool several) {
   find_cycle(specs, edges, several, wrong);
   if (wrong.empty())
     return done{};
-  if (wrong.size() > most_errors)
-    wrong.resize(most_errors);
+  if (wrong.size() > most_need_errors)
+    wrong.resize(most_need_errors);
   return error{ec::invalid_input, "the needs of these jobs do not fit together", std::move(wrong)};
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -51,7 +52,8 @@ struct log_record {
   /// log_bytes_lost or 0.
   std::uint8_t flags = 0;
 };
-static_assert(sizeof(log_record) == 32);
+inline constexpr std::size_t record_size = sizeof(log_record);
+static_assert(record_size == 32);
 
 /// Set on records written after bytes were lost that never got an offset (full disk).
 inline constexpr std::uint8_t log_bytes_lost = 1;
@@ -64,7 +66,7 @@ struct log_header {
   std::uint64_t gap_begin = 0;
   std::uint64_t reserved = 0;
 };
-static_assert(sizeof(log_header) == sizeof(log_record));
+static_assert(sizeof(log_header) == record_size);
 
 /// The data file of an attempt: `<data>/logs/<id / 1000>/<id>-<attempt>.log`.
 [[nodiscard]] std::filesystem::path log_path(const std::filesystem::path& data_dir, std::int64_t job_id,

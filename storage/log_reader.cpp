@@ -9,7 +9,6 @@ namespace kcx {
 
 namespace {
 
-constexpr std::size_t record_size = sizeof(log_record);
 constexpr std::size_t block_size = 64 * 1024;
 /// A writer at full speed can move the gap over what is being read a few times; more often means a broken index.
 constexpr int max_tries = 64;

@@ -15,7 +15,6 @@ constexpr std::int64_t share_record_ms = 10;
 constexpr std::int64_t retry_full_disk_ms = 1000;
 /// How much a log grows between two looks at the free space.
 constexpr std::uint64_t look_every = 64 * 1024;
-constexpr std::uint64_t record_size = sizeof(log_record);
 
 /// Writes all of it at a fixed place. Returns how much was written; errno tells why it is less.
 std::size_t write_at(int fd, std::string_view bytes, std::uint64_t offset) {
@@ -238,8 +237,9 @@ void log_writer::enforce_limit(std::int64_t now_ms) {
     first_kept = std::max(first_kept, records_ - max_records_ / 2);
   log_record record;
   auto gap_end = size_;
-  if (first_kept < records_ && ::pread(index_.value(), &record, record_size,
-                                       static_cast<off_t>((first_kept + 1) * record_size)) == ssize_t{record_size})
+  if (first_kept < records_ &&
+      ::pread(index_.value(), &record, record_size, static_cast<off_t>((first_kept + 1) * record_size)) ==
+        static_cast<ssize_t>(record_size))
     gap_end = record.offset;
   cut(first_kept, gap_end, now_ms);
 }
@@ -276,7 +276,7 @@ std::uint64_t log_writer::first_record_from(std::uint64_t offset) const {
     const auto middle = low + (high - low) / 2;
     log_record record;
     if (::pread(index_.value(), &record, record_size, static_cast<off_t>((middle + 1) * record_size)) !=
-        ssize_t{record_size})
+        static_cast<ssize_t>(record_size))
       return high;
     if (record.offset < offset)
       low = middle + 1;

@@ -15,13 +15,6 @@ namespace kcx::cli {
 
 namespace {
 
-std::string text_at(const nlohmann::json& object, const char* key) {
-  if (!object.is_object())
-    return {};
-  auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
-}
-
 /// The number of "SIGSEGV" or "SIG77".
 std::optional<int> signal_number(std::string_view name) {
   if (!name.starts_with("SIG"))
@@ -78,6 +71,13 @@ std::vector<std::pair<std::string, std::string>> exit_code_table() {
 
 bool is_final(const nlohmann::json& job) {
   return find_final(text_at(job, "state")) != nullptr;
+}
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object())
+    return {};
+  auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
 int exit_code_of(const nlohmann::json& job) {

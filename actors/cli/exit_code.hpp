@@ -21,6 +21,9 @@ inline constexpr int refused = 4;     ///< The node answered with a problem.
 /// All of them with their meaning, for people: "128 + N", "signal N ended the job".
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> exit_code_table();
 
+/// A member that is text; empty where there is none.
+[[nodiscard]] std::string text_at(const nlohmann::json& object, const char* key);
+
 /// Whether the job object's state is final.
 [[nodiscard]] bool is_final(const nlohmann::json& job);
 

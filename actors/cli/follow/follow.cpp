@@ -23,11 +23,6 @@ constexpr auto last_interval = 500ms;
 /// How long a final job's log may stand still before it is given up.
 constexpr auto log_silence = 10s;
 
-std::string text_at(const json& object, const char* key) {
-  auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
-}
-
 /// One following of one job by the calling thread.
 class watch {
 public:

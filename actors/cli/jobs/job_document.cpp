@@ -15,10 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-error refused(std::string message) {
-  return {ec::invalid_input, std::move(message), {}};
-}
-
 bool is_variable(std::string_view name) {
   constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
   return !name.empty() && name.find_first_not_of(letters) == std::string_view::npos && (name[0] < '0' || name[0] > '9');
@@ -195,6 +191,10 @@ outcome read_env_file(std::istream& in, const std::string& file, json& env) {
     env[std::string{text.substr(0, equals)}] = text.substr(equals + 1);
   }
   return done{};
+}
+
+error refused(std::string message) {
+  return {ec::invalid_input, std::move(message), {}};
 }
 
 bool flags_for_one_job(const job_flags& flags) {

@@ -74,6 +74,9 @@ struct job_flags {
   std::optional<std::chrono::milliseconds> backoff;
 };
 
+/// ec::invalid_input, for what was said on the command line.
+[[nodiscard]] error refused(std::string message);
+
 /// Whether flags are given that can be true of one job only: its command, name, unique key or needs.
 [[nodiscard]] bool flags_for_one_job(const job_flags& flags);
 

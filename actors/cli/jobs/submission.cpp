@@ -10,10 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-error refused(std::string message) {
-  return {ec::invalid_input, std::move(message), {}};
-}
-
 void hide_secrets(json& job) {
   if (const auto secrets = job.find("secrets"); secrets != job.end() && secrets->is_object())
     for (auto& value : *secrets)

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-error refused(std::string message) {
+error no_backup(std::string message) {
   return {ec::invalid_setting, std::move(message), {}};
 }
 
@@ -147,11 +147,11 @@ expected<backup_facts> make_backup(const fs::path& data, const fs::path& target,
   auto partial = whole;
   partial += ".partial";
   if (!fs::exists(data / "kcx.db", failed))
-    return refused(data.string() + " is no data directory of a node: there is no kcx.db in it");
+    return no_backup(data.string() + " is no data directory of a node: there is no kcx.db in it");
   for (const auto& each : {whole, partial})
     if (fs::exists(fs::symlink_status(each, failed)))
-      return refused(each.string() + " exists already; " +
-                     (each == partial ? "a backup that was broken off left it, remove it" : "name a new directory"));
+      return no_backup(each.string() + " exists already; " +
+                       (each == partial ? "a backup that was broken off left it, remove it" : "name a new directory"));
   if (::mkdir(partial.c_str(), 0700) != 0)
     return system_failure("cannot make " + partial.string());
   backup_facts facts;
