@@ -5,8 +5,8 @@ import pwd
 import re
 import shutil
 import signal
-import subprocess
 import stat
+import subprocess
 import tempfile
 import time
 
