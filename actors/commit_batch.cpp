@@ -5,9 +5,12 @@ namespace kcx {
 void commit_batch::inserted(const accepted_jobs& accepted, timestamp now) {
   for (const auto& each : accepted.others)
     moved(each);
+  job_id last;
   for (const auto& job : accepted.jobs) {
-    if (!accepted.is_new(job.id))
+    // New ids ascend: one that does not stands in the array once more, for the sake of its unique key.
+    if (!accepted.is_new(job.id) || job.id <= last)
       continue;
+    last = job.id;
     if (job.state == job_state::queued && job.spec.group.empty())
       ready_.push_back(to_ready(job));
     const bool timed = job.state == job_state::scheduled || job.spec.wait_limit.has_value();
@@ -15,17 +18,21 @@ void commit_batch::inserted(const accepted_jobs& accepted, timestamp now) {
   }
 }
 
-void commit_batch::claimed(const job_grant& grant, const std::string& worker, timestamp now) {
+void commit_batch::claimed(const job_grant& grant, const claim_request& request, timestamp now) {
   if (grant.repeated)
     return;
   gone(grant.key.job);
-  changes_.push_back({grant.key.job, job_state::running, job_reason::none, grant.key.attempt, worker, now});
+  changes_.push_back({grant.key.job, job_state::running, job_reason::none, grant.key.attempt, request.worker, now});
+  if (request.lease)
+    leased_.push_back({grant.key, grant.nonce, request.worker, grant.spec.project, grant.spec.weight, *request.lease,
+                       now, false, false});
 }
 
 void commit_batch::moved(const transition_result& result) {
   if (result.repeated)
     return;
   const auto& change = result.change;
+  ready_again_ = ready_again_ || result.ready.has_value();
   if (result.ready)
     ready_.push_back(*result.ready);
   else if (change.state == job_state::cancelling)
@@ -53,6 +60,7 @@ void commit_batch::resumed() {
 void commit_batch::updated(const transition_result& result) {
   // Away from its old place, wherever it stands now.
   gone(result.change.id);
+  ready_again_ = ready_again_ || result.ready.has_value();
   if (result.ready)
     ready_.push_back(*result.ready);
   changes_.push_back(result.change);
@@ -63,6 +71,7 @@ void commit_batch::promoted(const promotion& result) {
     if (is_final(change.state))
       gone(change.id);
   }
+  ready_again_ = ready_again_ || !result.ready.empty();
   ready_.insert(ready_.end(), result.ready.begin(), result.ready.end());
   changes_.insert(changes_.end(), result.changes.begin(), result.changes.end());
 }
@@ -70,6 +79,7 @@ void commit_batch::promoted(const promotion& result) {
 void commit_batch::followed(const follow_up& result) {
   for (const auto& each : result.moved)
     moved(each);
+  ready_again_ = ready_again_ || !result.heads.empty();
   ready_.insert(ready_.end(), result.heads.begin(), result.heads.end());
 }
 

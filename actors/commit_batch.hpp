@@ -24,7 +24,9 @@ public:
   // -------------------------------------------------------------------------------
 
   void inserted(const accepted_jobs& accepted, timestamp now);
-  void claimed(const job_grant& grant, const std::string& worker, timestamp now);
+  void claimed(const job_grant& grant, const claim_request& request, timestamp now);
+  /// That claim was made with an offer.
+  void handed(const job_grant& grant) { handed_.push_back(grant); }
   void moved(const transition_result& result);
   void updated(const transition_result& result);
   void promoted(const promotion& result);
@@ -42,12 +44,17 @@ public:
   [[nodiscard]] const std::vector<ready_job>& ready() const noexcept { return ready_; }
   [[nodiscard]] const std::vector<job_id>& gone() const noexcept { return gone_; }
   [[nodiscard]] const std::vector<attempt_key>& cancelled() const noexcept { return cancelled_; }
+  [[nodiscard]] const std::vector<job_grant>& handed() const noexcept { return handed_; }
+  /// Claims that are held by leases.
+  [[nodiscard]] const std::vector<leased_attempt>& leased() const noexcept { return leased_; }
   [[nodiscard]] const std::vector<std::string>& paused_queues() const noexcept { return paused_; }
   /// Of an unknown number of jobs.
   [[nodiscard]] bool more_ready() const noexcept { return resumed_; }
+  /// Jobs became ready otherwise than by being submitted.
+  [[nodiscard]] bool ready_again() const noexcept { return ready_again_ || resumed_; }
   /// Something that concerns the listener for ready jobs.
   [[nodiscard]] bool touches_ready() const noexcept {
-    return resumed_ || !(ready_.empty() && gone_.empty() && cancelled_.empty() && paused_.empty());
+    return resumed_ || !(ready_.empty() && gone_.empty() && cancelled_.empty() && paused_.empty() && handed_.empty());
   }
   [[nodiscard]] const std::vector<job_change>& changes() const noexcept { return changes_; }
 
@@ -58,7 +65,10 @@ private:
   std::vector<attempt_key> cancelled_;
   std::vector<job_change> changes_;
   std::vector<std::string> paused_;
+  std::vector<job_grant> handed_;
+  std::vector<leased_attempt> leased_;
   bool resumed_ = false;
+  bool ready_again_ = false;
 
   /// It is no longer ready: known to listeners as such, or never told to them.
   void gone(job_id job);

@@ -3,15 +3,15 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace kcx {
 
 namespace {
 
-/// How many ready jobs one snapshot or refill carries.
+/// How many ready jobs one snapshot carries, and one refill.
 constexpr std::size_t window = 10'000;
+constexpr std::size_t refill_window = 5'000;
 
 /// Held attempts ended per round of abandon(): a worker holds one, so one round is the rule.
 constexpr std::size_t abandon_round = 100;
@@ -20,9 +20,6 @@ constexpr std::size_t promote_round = 500;
 
 /// Jobs removed by retention per message: a submission that comes meanwhile waits for no more than these.
 constexpr std::size_t removal_round = 50;
-
-/// Jobs moved on per commit for the sake of jobs they need: others' writes get in between.
-constexpr std::size_t settle_round = 500;
 
 } // namespace
 
@@ -40,6 +37,7 @@ database::database(caf::actor_config& cfg, std::unique_ptr<job_store> store, dat
 
 database::behavior_type database::make_behavior() {
   look_at_paused();
+  load_leases();
   return {
     [this](enqueue_atom, const submission& asked) {
       return write<expected<accepted_jobs>>([&] { return enqueue(asked); });
@@ -54,6 +52,12 @@ database::behavior_type database::make_behavior() {
     [this](complete_atom, const attempt_result& result) {
       return write<expected<transition_result>>([&] { return complete(result); });
     },
+    [this](exchange_atom, const work_exchange& wanted) {
+      return write<expected<exchange_result>>([&] { return exchange(wanted); });
+    },
+    [this](renew_atom, const std::vector<lease_token>& tokens) { return renew(tokens); },
+    [this](get_atom, const lease_token& token) { return write<expected<job_grant>>([&] { return grant_of(token); }); },
+    [this](offer_atom, const work_offers& given) { offer(given); },
     [this](abandon_atom, const std::string& worker) { return write<outcome>([&] { return abandon(worker); }); },
     [this](cancel_atom, job_id job, const std::string& who) {
       return write<expected<transition_result>>([&] { return cancel(job, who); });
@@ -80,7 +84,7 @@ database::behavior_type database::make_behavior() {
     [this](promote_atom) { return write<expected<std::optional<timestamp>>>([&] { return promote(); }); },
     [this](checkpoint_atom) { return checkpoint(); },
     [this](subscribe_atom, const ready_listener_actor& listener) { return subscribe(listener); },
-    [this](refill_atom, std::int64_t after_key, job_id after) { return refill(after_key, after); },
+    [this](refill_atom, const ready_job& last) { return refill(last); },
     [this](subscribe_atom, const change_listener_actor& listener) {
       if (std::ranges::find(change_listeners_, listener) == change_listeners_.end()) {
         monitor(listener);
@@ -91,6 +95,7 @@ database::behavior_type database::make_behavior() {
       flush_pending_ = false;
       flush();
     },
+    [this](sweep_atom, bool renewals_are_in) { sweep(renewals_are_in); },
     [this](status_atom) { return status(); },
     [this](fault_atom, const std::string& text) { fault(text); },
   };
@@ -117,8 +122,11 @@ expected<accepted_jobs> database::enqueue(const submission& asked) {
   const bool timed = std::ranges::any_of(asked.specs, [](const auto& each) { return each.run_at.has_value(); });
   const auto at = timed ? options_.clock() : now();
   auto accepted = store_->submit(asked, at);
-  if (accepted)
+  if (accepted) {
     batch_.inserted(*accepted, at);
+    if (auto handed = hand_over(*accepted, at); !handed)
+      return std::move(handed).error();
+  }
   return accepted;
 }
 
@@ -128,10 +136,12 @@ expected<job_grant> database::claim(const claim_request& request) {
     if (auto admitted = admit(); !admitted)
       return admitted.error();
   }
+  // Whoever asks in the ordinary way waits no longer: the offer must not get it a second job.
+  std::erase_if(offers_, [&](const auto& each) { return each.nonce == request.nonce; });
   const auto at = now();
   auto grant = store_->claim(request, at);
   if (grant)
-    batch_.claimed(*grant, request.worker, at);
+    batch_.claimed(*grant, request, at);
   return grant;
 }
 
@@ -143,6 +153,7 @@ expected<transition_result> database::complete(const attempt_result& result) {
 }
 
 outcome database::abandon(const std::string& worker) {
+  std::erase_if(offers_, [&](const auto& each) { return !each.lease && each.worker == worker; });
   for (;;) {
     auto ended = store_->end_held(worker, attempt_outcome::worker_crashed, now(), abandon_round, options_.log_of);
     if (!ended)
@@ -175,6 +186,8 @@ expected<job_record> database::retry(const retry_request& wanted) {
     accepted_jobs again;
     again.jobs.push_back(*job);
     batch_.inserted(again, at);
+    if (auto handed = hand_over(again, at); !handed)
+      return std::move(handed).error();
   }
   return job;
 }
@@ -252,73 +265,21 @@ expected<ready_snapshot> database::subscribe(const ready_listener_actor& listene
   // What is in the open batch must be told exactly once: commit it before the snapshot, under the old subscription.
   flush();
   ready_listener_ = listener;
-  auto snapshot = refill(std::numeric_limits<std::int64_t>::min(), job_id{});
-  if (snapshot) {
-    for (const auto& [job, attempt] : cancelling_)
-      snapshot->cancelled.push_back({job, attempt});
-  }
+  auto ready = store_->ready_jobs(window);
+  if (!ready)
+    return std::move(ready).error();
+  ready_snapshot snapshot{notice_number_, std::move(*ready), {}, leases_.all()};
+  for (const auto& [job, attempt] : cancelling_)
+    snapshot.cancelled.push_back({job, attempt});
   return snapshot;
 }
 
-expected<ready_snapshot> database::refill(std::int64_t after_key, job_id after) {
+expected<ready_snapshot> database::refill(const ready_job& last) {
   flush();
-  auto jobs = store_->ready_jobs(after_key, after, window);
+  auto jobs = store_->ready_jobs_behind(last, refill_window);
   if (!jobs)
     return std::move(jobs).error();
-  const bool more = jobs->size() == window;
-  return ready_snapshot{notice_number_, std::move(*jobs), more};
-}
-
-void database::flush() {
-  if (batch_.empty() && !store_->in_transaction() && !unsettled_)
-    return;
-  if (auto settled = settle(); !settled)
-    return fail_batch(settled.error());
-  const auto began = std::chrono::steady_clock::now();
-  if (store_->in_transaction()) {
-    if (auto committed = store_->commit(); !committed) {
-      ++failed_commits_;
-      complain("a commit of " + std::to_string(batch_.size()) + " operations failed", committed.error());
-      return fail_batch(committed.error());
-    }
-    ++commits_;
-  }
-  const auto took = std::chrono::steady_clock::now() - began;
-  commit_time_ += took;
-  longest_commit_ = std::max<std::chrono::nanoseconds>(longest_commit_, took);
-  operations_ += batch_.size();
-  since_checkpoint_ += batch_.size();
-  largest_batch_ = std::max(largest_batch_, batch_.size());
-
-  const auto batch = std::exchange(batch_, {});
-  batch.settle_all(nullptr);
-  publish(batch);
-  if (since_checkpoint_ >= options_.checkpoint_every) {
-    since_checkpoint_ = 0;
-    // Through the mailbox, so that the answers that wait there for their commit are not held up first.
-    caf::anon_send(database_actor{this}, checkpoint_atom_v);
-  }
-}
-
-void database::post_flush() {
-  if (!std::exchange(flush_pending_, true))
-    caf::anon_send(database_actor{this}, flush_atom_v);
-}
-
-outcome database::settle() {
-  // Also after a failure: the next write tries again.
-  unsettled_ = true;
-  auto settled = store_->settle(now(), settle_round);
-  if (!settled) {
-    ++failed_commits_;
-    complain("what follows from " + std::to_string(batch_.size()) + " operations failed", settled.error());
-    return std::move(settled).error();
-  }
-  batch_.followed(*settled);
-  unsettled_ = settled->more;
-  if (unsettled_)
-    post_flush();
-  return kcx::done{};
+  return ready_snapshot{notice_number_, std::move(*jobs), {}, {}};
 }
 
 actor_status database::status() const {
@@ -332,90 +293,11 @@ actor_status database::status() const {
           {"commit_ms_total", in_ms(commit_time_)},
           {"commit_ms_longest", in_ms(longest_commit_)},
           {"wal_bytes", wal_bytes_},
+          {"leases", leases_.size()},
+          {"expired_leases", expired_leases_},
+          {"handed_over", handed_over_},
           // As it is now: nobody may have asked for a while.
           {"disk_full", !options_.admit(store_->owed_bytes())}};
-}
-
-// -- batch ------------------------------------------------------------------------------------------------------------
-
-template <class Reply, class Op>
-caf::typed_response_promise<Reply> database::write(Op op) {
-  auto promise = make_response_promise<Reply>();
-  post_flush();
-  auto result = std::make_shared<Reply>(op());
-  if (!*result) {
-    check_transaction(result->error());
-    promise.deliver(std::move(*result));
-    return promise;
-  }
-  batch_.add([promise, result](const error* failure) mutable {
-    promise.deliver(failure == nullptr ? std::move(*result) : Reply{*failure});
-  });
-  if (batch_.size() >= options_.batch_limit)
-    flush();
-  return promise;
-}
-
-void database::complain(const std::string& what, const error& failure) {
-  if (failure.code != ec::storage_unusable)
-    spdlog::error("database: {}: {}", what, failure.message);
-  // From then on everything fails with it: once is enough.
-  else if (!std::exchange(damage_told_, true))
-    spdlog::critical("database: {}", failure.message);
-}
-
-void database::check_transaction(const error& failure) {
-  if (failure.code == ec::storage_unusable)
-    complain("a write failed", failure);
-  // A full disk (and a few other causes) makes SQLite roll the whole transaction back by itself. Whatever ran in it is
-  // undone, though it had succeeded: those who asked must hear so, and no later operation may join a ghost.
-  if (!store_->in_transaction() && !batch_.empty()) {
-    ++failed_commits_;
-    complain("a transaction of " + std::to_string(batch_.size()) + " operations was rolled back", failure);
-    fail_batch(failure);
-  }
-}
-
-void database::fail_batch(const error& failure) {
-  store_->rollback();
-  const auto batch = std::exchange(batch_, {});
-  batch.settle_all(&failure);
-}
-
-void database::publish(const commit_batch& batch) {
-  for (const auto& change : batch.changes()) {
-    if (change.state == job_state::cancelling)
-      cancelling_[change.id] = change.attempt;
-    else
-      cancelling_.erase(change.id);
-  }
-  if (batch.more_ready() || !batch.paused_queues().empty())
-    look_at_paused();
-  if (ready_listener_ && batch.touches_ready())
-    publish_ready(batch);
-  if (!change_listeners_.empty() && !batch.changes().empty()) {
-    const auto changes = std::make_shared<const std::vector<job_change>>(batch.changes());
-    for (const auto& listener : change_listeners_)
-      caf::anon_send(listener, changed_atom_v, changes);
-  }
-}
-
-void database::publish_ready(const commit_batch& batch) {
-  ready_notice notice{++notice_number_,  batch.ready(),         batch.gone(),
-                      batch.cancelled(), batch.paused_queues(), batch.more_ready()};
-  if (!paused_.empty())
-    std::erase_if(notice.ready, [this](const ready_job& job) { return paused_.contains(job.queue); });
-  caf::anon_send(ready_listener_, ready_atom_v, std::move(notice));
-}
-
-void database::look_at_paused() {
-  auto names = store_->paused_queues();
-  if (!names) {
-    // Each claim is checked against the file all the same.
-    spdlog::warn("database: cannot read which queues are paused: {}", names.error().message);
-    return;
-  }
-  paused_ = {names->begin(), names->end()};
 }
 
 timestamp database::now() {

@@ -8,12 +8,14 @@
 #include "actors/actor_base.hpp"
 #include "actors/commit_batch.hpp"
 #include "actors/interfaces.hpp"
+#include "actors/lease_table.hpp"
 #include "storage/job_store.hpp"
 
 #include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +25,8 @@ namespace kcx {
 struct database_options {
   /// Tells the time; tests pass their own.
   std::function<timestamp()> clock = wall_clock_now;
+  /// Measures leases; see lease_table.
+  std::function<std::chrono::nanoseconds()> boot_clock = boot_time_now;
   /// What a vanished worker left of a log.
   log_lookup log_of;
   /// Asked before a submission or a claim is stored; its error is the answer.
@@ -60,12 +64,29 @@ private:
   expected<std::optional<timestamp>> promote();
   expected<std::int64_t> checkpoint();
   expected<ready_snapshot> subscribe(const ready_listener_actor& listener);
-  expected<ready_snapshot> refill(std::int64_t after_key, job_id after);
+  expected<ready_snapshot> refill(const ready_job& last);
   void flush();
   void post_flush();
   /// What follows from the operations of the batch joins it.
   outcome settle();
   actor_status status() const;
+
+  // -- leases and offers (database_leases.cpp) ------------------------------------------------------------------------
+  void load_leases();
+  expected<exchange_result> exchange(const work_exchange& wanted);
+  expected<transition_result> finish_leased(attempt_result result);
+  caf::typed_response_promise<expected<std::vector<renewal>>> renew(const std::vector<lease_token>& tokens);
+  expected<std::vector<renewal>> confirm(std::vector<renewal> answers, const std::vector<attempt_key>& first);
+  expected<job_grant> grant_of(const lease_token& token);
+  void sweep(bool renewals_are_in);
+  void expire(const std::vector<attempt_key>& gone);
+  void plan_sweep();
+  void offer(const work_offers& given);
+  /// Claims new jobs for workers whose offers they fit.
+  outcome hand_over(const accepted_jobs& accepted, timestamp at);
+  [[nodiscard]] std::vector<work_offer>::iterator offer_for(const job_record& job);
+  /// Leases and offers as the commit left them; answers which attempts are no longer leased.
+  std::vector<attempt_key> settle_leases(const commit_batch& batch);
 
   // -- batch
   // -------------------------------------------------------------------------------------------------------------
@@ -73,13 +94,13 @@ private:
   /// Runs `op` in the open transaction and promises its result for after the commit; an error is answered at once.
   template <class Reply, class Op>
   caf::typed_response_promise<Reply> write(Op op);
-  /// Deals with a transaction that the engine rolled back under a failed operation.
   /// Logs what went wrong; damage of the file but once.
   void complain(const std::string& what, const error& failure);
+  /// Deals with a transaction that the engine rolled back under a failed operation.
   void check_transaction(const error& failure);
   void fail_batch(const error& failure);
   void publish(const commit_batch& batch);
-  void publish_ready(const commit_batch& batch);
+  void publish_ready(const commit_batch& batch, std::vector<attempt_key> released);
   /// Reads anew which queues are paused.
   void look_at_paused();
   /// Now, but never before an earlier answer of this function: a clock step back must not reorder the queue.
@@ -102,17 +123,45 @@ private:
   std::set<std::string> paused_;
   std::vector<change_listener_actor> change_listeners_;
 
+  lease_table leases_;
+  /// When the next sweep is due, by the boot-time clock.
+  std::optional<std::chrono::nanoseconds> sweep_at_;
+  std::vector<work_offer> offers_;
+  std::int64_t offered_slots_ = 0;
+  /// The last notice that told of ready or handed jobs: offers made before it was heard are void.
+  std::uint64_t offers_void_until_ = 0;
+
   // Figures for status().
   std::uint64_t commits_ = 0;
   std::uint64_t failed_commits_ = 0;
   bool damage_told_ = false;
   bool disk_full_ = false;
   std::uint64_t operations_ = 0;
+  std::uint64_t handed_over_ = 0;
+  std::uint64_t expired_leases_ = 0;
   std::uint64_t since_checkpoint_ = 0;
   std::size_t largest_batch_ = 0;
   std::chrono::nanoseconds commit_time_{0};
   std::chrono::nanoseconds longest_commit_{0};
   std::int64_t wal_bytes_ = 0;
 };
+
+template <class Reply, class Op>
+caf::typed_response_promise<Reply> database::write(Op op) {
+  auto promise = make_response_promise<Reply>();
+  post_flush();
+  auto result = std::make_shared<Reply>(op());
+  if (!*result) {
+    check_transaction(result->error());
+    promise.deliver(std::move(*result));
+    return promise;
+  }
+  batch_.add([promise, result](const error* failure) mutable {
+    promise.deliver(failure == nullptr ? std::move(*result) : Reply{*failure});
+  });
+  if (batch_.size() >= options_.batch_limit)
+    flush();
+  return promise;
+}
 
 } // namespace kcx

@@ -12,24 +12,11 @@ namespace {
 /// itself known to this dispatcher.
 constexpr std::size_t max_unclaimed_cancels = 1'000;
 
-error draining_error() {
-  return {ec::draining, "the node hands out no more jobs", {}};
-}
-
-/// Whether a failed write may have happened all the same.
-bool is_unknown(const error& why) {
-  return why.code == ec::outcome_unknown || why.code == ec::timeout;
-}
-
-/// Whether the job is still ready although its claim failed: nothing was stored for reasons of the disk.
-bool is_storage_trouble(const error& why) {
-  return why.code == ec::storage_busy || why.code == ec::storage_full || why.code == ec::storage_failed;
-}
-
 } // namespace
 
 dispatcher::dispatcher(caf::actor_config& cfg, database_actor database, dispatcher_options options)
-  : actor_base{cfg, "dispatcher"}, database_{std::move(database)}, options_{options}, index_{options.window} {
+  : actor_base{cfg, "dispatcher"}, database_{std::move(database)}, options_{options}, index_{options.window,
+                                                                                             options.lane_window} {
   set_down_handler([this](const caf::down_msg& down) { holder_down(down); });
 }
 
@@ -40,6 +27,8 @@ dispatcher::behavior_type dispatcher::make_behavior() {
       return ask(request, holder);
     },
     [this](register_atom, const held_attempt& held, const attempt_holder_actor& holder) { adopt(held, holder); },
+    [this](exchange_atom, const remote_request& request) { return ask_remote(request); },
+    [this](expire_atom, std::uint64_t id) { expire_remote(id); },
     [this](start_atom, attempt_key key) {
       // The worker has the grant: nobody will ask for it again.
       if (const auto found = held_.find(key); found != held_.end())
@@ -99,11 +88,21 @@ void dispatcher::take_snapshot(const ready_snapshot& snapshot) {
   subscribing_ = false;
   subscribed_ = true;
   last_notice_ = snapshot.number;
-  index_.reset(unclaimed(snapshot.jobs), snapshot.more);
+  index_.reset(unclaimed(snapshot.window));
+  take_leases(snapshot.leased);
   for (const auto key : snapshot.cancelled)
     cancel(key);
+  lent_.clear();
+  // What an offer got them may have been told while nobody listened.
+  for (auto each = waiting_.begin(); each != waiting_.end();) {
+    auto asker = each++;
+    if (!asker->lent)
+      continue;
+    open_claim(std::move(*asker), std::nullopt);
+    waiting_.erase(asker);
+  }
   for (const auto& notice : std::exchange(early_notices_, {}))
-    hear(notice);
+    follow(notice);
   match();
 }
 
@@ -111,6 +110,14 @@ void dispatcher::hear(const ready_notice& notice) {
   // A cancel is true whatever was missed before it, and telling a worker twice is harmless.
   for (const auto key : notice.cancelled)
     cancel(key);
+  for (const auto key : notice.released)
+    forget_remote(key);
+  for (const auto& grant : notice.handed)
+    handed(grant);
+  follow(notice);
+}
+
+void dispatcher::follow(const ready_notice& notice) {
   if (subscribing_) {
     early_notices_.push_back(notice);
     return;
@@ -134,28 +141,33 @@ void dispatcher::apply(const ready_notice& notice) {
     index_.remove(job);
   for (const auto& queue : notice.paused)
     index_.remove_queue(queue);
-  for (const auto& job : unclaimed(notice.ready))
-    index_.add(job);
+  // Jobs that are ready, or handed over, make all offers void.
+  if (!notice.ready.empty() || !notice.handed.empty())
+    lent_.clear();
+  for (const auto& job : notice.ready) {
+    if (!is_claimed(job.id))
+      index_.add(job);
+  }
   refill_if_needed();
   match();
 }
 
 void dispatcher::refill_if_needed() {
-  if (refilling_ || !subscribed_ || !index_.needs_refill())
+  const auto wanted = refilling_ || !subscribed_ ? std::nullopt : index_.wants_refill();
+  if (!wanted)
     return;
   refilling_ = true;
-  const auto from = index_.resume_point();
   const auto number = subscription_;
-  request(database_, options_.request_timeout, refill_atom_v, from.order_key, from.id)
+  request(database_, options_.request_timeout, refill_atom_v, *wanted)
     .then(
-      [this, number](const expected<ready_snapshot>& answer) {
+      [this, number, from = *wanted](const expected<ready_snapshot>& answer) {
         refilling_ = false;
         if (!answer || number != subscription_ || answer->number != last_notice_) {
           // Of another moment than what is known here: what was claimed since would come back.
           remind();
           return;
         }
-        index_.refill(unclaimed(answer->jobs), answer->more);
+        index_.refill(from, unclaimed(answer->window));
         match();
         refill_if_needed();
       },
@@ -165,12 +177,16 @@ void dispatcher::refill_if_needed() {
       });
 }
 
-std::vector<ready_job> dispatcher::unclaimed(const std::vector<ready_job>& jobs) const {
-  std::vector<ready_job> result;
-  std::ranges::copy_if(jobs, std::back_inserter(result), [this](const auto& job) {
-    return std::ranges::none_of(claims_, [&](const auto& each) { return each.job && each.job->id == job.id; });
-  });
-  return result;
+bool dispatcher::is_claimed(job_id job) const {
+  return std::ranges::any_of(claims_, [job](const auto& each) { return each.job && each.job->id == job; }) ||
+         std::ranges::any_of(remote_claims_, [job](const auto& each) {
+           return std::ranges::find(each.jobs, job, &ready_job::id) != each.jobs.end();
+         });
+}
+
+ready_window dispatcher::unclaimed(ready_window window) const {
+  std::erase_if(window.jobs, [this](const auto& job) { return is_claimed(job.id); });
+  return window;
 }
 
 void dispatcher::cancel(attempt_key key) {
@@ -178,6 +194,11 @@ void dispatcher::cancel(attempt_key key) {
     send<caf::message_priority::high>(found->second.holder, cancel_atom_v, key);
     return;
   }
+  // Its worker hears of it when it renews its lease.
+  if (leased_.contains(key) || std::ranges::any_of(remote_claims_, [key](const auto& each) {
+        return std::ranges::find(each.jobs, key.job, &ready_job::id) != each.jobs.end();
+      }))
+    return;
   const auto open =
     std::ranges::find_if(claims_, [key](const auto& each) { return each.job && each.job->id == key.job; });
   if (open != claims_.end()) {
@@ -187,271 +208,6 @@ void dispatcher::cancel(attempt_key key) {
   unclaimed_cancels_.insert(key);
   if (unclaimed_cancels_.size() > max_unclaimed_cancels)
     unclaimed_cancels_.erase(unclaimed_cancels_.begin());
-}
-
-// -- workers ----------------------------------------------------------------------------------------------------------
-
-dispatcher::grant_promise dispatcher::ask(work_request request, const attempt_holder_actor& holder) {
-  std::ranges::sort(request.labels);
-  watch(holder, request.labels);
-  question asker{std::move(request), holder, make_response_promise<expected<job_grant>>()};
-  auto promise = asker.promise;
-  if (draining_) {
-    promise.deliver(expected<job_grant>{draining_error()});
-  } else if (!resume(asker)) {
-    supersede(asker.request.worker);
-    if (asker.request.repeat)
-      open_claim(std::move(asker), std::nullopt);
-    else
-      waiting_.push_back(std::move(asker));
-    match();
-  }
-  return promise;
-}
-
-bool dispatcher::resume(question& asker) {
-  const auto& [worker, labels, nonce, repeat] = asker.request;
-  const auto replace = [&asker](question& former) {
-    former.promise.deliver(expected<job_grant>{error{ec::timeout, "asked again", {}}});
-    former = std::move(asker);
-  };
-  for (auto& each : waiting_) {
-    if (each.request.nonce != nonce || each.request.worker != worker)
-      continue;
-    replace(each);
-    return true;
-  }
-  for (auto& each : claims_) {
-    if (each.request.nonce != nonce || each.request.worker != worker || !each.asker)
-      continue;
-    replace(*each.asker);
-    return true;
-  }
-  for (auto& [key, each] : held_) {
-    if (each.nonce != nonce || each.worker != worker || !each.grant)
-      continue;
-    each.holder = asker.holder;
-    asker.promise.deliver(expected<job_grant>{*each.grant});
-    return true;
-  }
-  return false;
-}
-
-void dispatcher::supersede(const std::string& worker) {
-  const error why{ec::timeout, "asked again", {}};
-  std::erase_if(waiting_, [&](auto& each) {
-    if (each.request.worker != worker)
-      return false;
-    each.promise.deliver(expected<job_grant>{why});
-    return true;
-  });
-  for (auto& each : claims_) {
-    if (each.request.worker != worker || !each.asker)
-      continue;
-    each.asker->promise.deliver(expected<job_grant>{why});
-    each.asker.reset();
-  }
-  std::vector<attempt_key> former;
-  for (const auto& [key, each] : held_) {
-    if (each.worker == worker)
-      former.push_back(key);
-  }
-  for (const auto key : former)
-    forget(key);
-}
-
-void dispatcher::adopt(const held_attempt& held, const attempt_holder_actor& holder) {
-  auto labels = held.labels;
-  std::ranges::sort(labels);
-  watch(holder, std::move(labels));
-  supersede(held.worker);
-  held_[held.key] = {held.worker, held.project, held.weight, holder, 0, std::nullopt};
-  index_.hold(held.project, held.weight);
-  if (unclaimed_cancels_.erase(held.key) > 0)
-    cancel(held.key);
-}
-
-void dispatcher::watch(const attempt_holder_actor& holder, std::vector<std::string> labels) {
-  if (watched_.insert_or_assign(holder.address(), std::move(labels)).second)
-    monitor(holder);
-}
-
-void dispatcher::resize(const fleet& workers) {
-  capacity_ = std::max<std::int64_t>(workers.capacity, 1);
-  index_.limit_weight(capacity_);
-  cordoned_ = workers.cordoned;
-  match();
-}
-
-bool dispatcher::is_cordoned(const std::string& worker) const {
-  return std::ranges::find(cordoned_, worker) != cordoned_.end();
-}
-
-std::int64_t dispatcher::free_slots() const {
-  auto free = capacity_;
-  for (const auto& [key, each] : held_)
-    free -= index_.limited(each.weight);
-  for (const auto& each : claims_) {
-    if (each.job)
-      free -= index_.limited(each.job->weight);
-  }
-  return free;
-}
-
-void dispatcher::holder_down(const caf::down_msg& down) {
-  watched_.erase(down.source);
-  std::erase_if(waiting_, [&](const auto& each) { return each.holder.address() == down.source; });
-  for (auto& each : claims_) {
-    if (each.asker && each.asker->holder.address() == down.source)
-      each.asker.reset();
-  }
-  std::vector<attempt_key> orphans;
-  for (const auto& [key, each] : held_) {
-    if (each.holder.address() == down.source)
-      orphans.push_back(key);
-  }
-  // Their supervisor has them marked; here only the slots come free.
-  for (const auto key : orphans)
-    forget(key);
-  match();
-}
-
-void dispatcher::forget(attempt_key key) {
-  const auto found = held_.find(key);
-  if (found == held_.end())
-    return;
-  index_.release(found->second.project, found->second.weight);
-  held_.erase(found);
-}
-
-void dispatcher::drain() {
-  draining_ = true;
-  for (auto& each : waiting_)
-    each.promise.deliver(expected<job_grant>{draining_error()});
-  waiting_.clear();
-  // A grant that comes all the same finds nobody and is given back.
-  for (auto& each : claims_) {
-    if (each.asker)
-      each.asker->promise.deliver(expected<job_grant>{draining_error()});
-    each.asker.reset();
-  }
-}
-
-// -- claims -----------------------------------------------------------------------------------------------------------
-
-void dispatcher::match() {
-  if (draining_ || holding_off_)
-    return;
-  for (auto each = waiting_.begin(); each != waiting_.end();) {
-    if (is_cordoned(each->request.worker)) {
-      ++each;
-      continue;
-    }
-    auto job = index_.take(each->request.labels, free_slots());
-    if (!job) {
-      ++each;
-      continue;
-    }
-    auto asker = std::move(*each);
-    each = waiting_.erase(each);
-    open_claim(std::move(asker), std::move(job));
-  }
-}
-
-void dispatcher::open_claim(question asker, std::optional<ready_job> job) {
-  claim_request wanted{job ? job->id : job_id{}, asker.request.worker, asker.request.nonce};
-  claims_.push_back({std::move(asker), std::move(job), std::move(wanted), {}, false});
-  send_claim(std::prev(claims_.end()));
-}
-
-void dispatcher::send_claim(claim_list::iterator which) {
-  which->in_flight = true;
-  request(database_, options_.request_timeout, claim_atom_v, which->request)
-    .then([this, which](expected<job_grant>& answer) { claim_answered(which, answer); },
-          [this, which](const caf::error&) { claim_unknown(which); });
-}
-
-void dispatcher::claim_answered(claim_list::iterator which, expected<job_grant>& answer) {
-  if (answer)
-    granted(which, *answer);
-  else if (is_unknown(answer.error()))
-    claim_unknown(which);
-  else
-    refused(which, answer.error());
-  refill_if_needed();
-  match();
-}
-
-void dispatcher::claim_unknown(claim_list::iterator which) {
-  // The same question again, by its nonce, until the database says what became of it. Nobody else gets the job.
-  which->in_flight = false;
-  ++unknown_;
-  remind();
-}
-
-void dispatcher::granted(claim_list::iterator which, job_grant& grant) {
-  auto closed = std::move(*which);
-  claims_.erase(which);
-  const auto key = grant.key;
-  const auto project = grant.spec.project;
-  const auto weight = grant.spec.weight;
-  if (!closed.asker) {
-    if (closed.job)
-      index_.release(project, weight);
-    give_back(key);
-    return;
-  }
-  if (!closed.job)
-    index_.hold(project, weight);
-  ++granted_;
-  auto& asker = *closed.asker;
-  held_[key] = {asker.request.worker, project, weight, asker.holder, asker.request.nonce, grant};
-  asker.promise.deliver(expected<job_grant>{std::move(grant)});
-  if (std::ranges::find(closed.cancelled, key) != closed.cancelled.end() || unclaimed_cancels_.erase(key) > 0)
-    cancel(key);
-}
-
-void dispatcher::refused(claim_list::iterator which, const error& why) {
-  auto closed = std::move(*which);
-  claims_.erase(which);
-  if (closed.job)
-    index_.release(closed.job->project, closed.job->weight);
-  if (is_storage_trouble(why)) {
-    if (closed.job)
-      index_.add(*closed.job);
-    holding_off_ = true;
-    remind();
-  } else if (closed.job) {
-    ++lost_races_;
-  }
-  if (closed.asker)
-    wait_again(std::move(*closed.asker));
-}
-
-void dispatcher::wait_again(question asker) {
-  // In front: it has waited longest. Whether an earlier grant exists is known now.
-  asker.request.repeat = false;
-  waiting_.push_front(std::move(asker));
-}
-
-void dispatcher::give_back(attempt_key key) {
-  giving_back_[key] = true;
-  attempt_result result;
-  result.key = key;
-  result.outcome = attempt_outcome::not_started;
-  const auto again = [this, key] {
-    giving_back_[key] = false;
-    remind();
-  };
-  request(database_, options_.request_timeout, complete_atom_v, std::move(result))
-    .then(
-      [this, key, again](const expected<transition_result>& answer) {
-        if (!answer && (is_unknown(answer.error()) || is_storage_trouble(answer.error())))
-          again();
-        else
-          giving_back_.erase(key);
-      },
-      [again](const caf::error&) { again(); });
 }
 
 // -- upkeep -----------------------------------------------------------------------------------------------------------
@@ -479,51 +235,6 @@ void dispatcher::tick() {
   match();
 }
 
-dispatch_view dispatcher::why(job_id job) const {
-  constexpr std::int64_t most = 10'000;
-  dispatch_view view;
-  view.ready = static_cast<std::int64_t>(index_.size());
-  view.capacity = capacity_;
-  view.free = std::max<std::int64_t>(free_slots(), 0);
-  view.workers = static_cast<std::int64_t>(watched_.size());
-  view.idle_workers =
-    std::ranges::count_if(waiting_, [this](const auto& each) { return !is_cordoned(each.request.worker); });
-  view.reserved_for = index_.reserved_for();
-  view.draining = draining_;
-  view.claiming = std::ranges::any_of(claims_, [job](const auto& each) { return each.job && each.job->id == job; });
-  const auto known = index_.find(job);
-  view.known = known.has_value();
-  if (!known)
-    return view;
-  view.weight = known->weight;
-  view.position = index_.position(job, most, [this](const auto& labels) {
-    return std::ranges::any_of(watched_, [&](const auto& each) { return std::ranges::includes(each.second, labels); });
-  });
-  view.missing_labels = known->labels;
-  for (const auto& [holder, labels] : watched_) {
-    std::vector<std::string> missing;
-    std::ranges::set_difference(known->labels, labels, std::back_inserter(missing));
-    if (missing.size() < view.missing_labels.size())
-      view.missing_labels = std::move(missing);
-  }
-  return view;
-}
-
-actor_status dispatcher::status() const {
-  return {{"ready_jobs", index_.size()},
-          {"ready_truncated", index_.truncated()},
-          {"waiting_workers", waiting_.size()},
-          {"open_claims", claims_.size()},
-          {"held_attempts", held_.size()},
-          {"granted", granted_},
-          {"lost_races", lost_races_},
-          {"unknown_claims", unknown_},
-          {"capacity", capacity_ == INT64_MAX ? actor_status{} : actor_status(capacity_)},
-          {"reserved_for", index_.reserved_for() ? actor_status(index_.reserved_for()->value) : actor_status{}},
-          {"subscribed", subscribed_},
-          {"draining", draining_}};
-}
-
 void dispatcher::on_stop() noexcept {
   const error gone{ec::timeout, "the dispatcher ended", {}};
   for (auto& each : waiting_)
@@ -532,9 +243,16 @@ void dispatcher::on_stop() noexcept {
     if (each.asker)
       each.asker->promise.deliver(expected<job_grant>{gone});
   }
+  const expected<exchange_result> unknown{error{ec::outcome_unknown, gone.message, {}}};
+  for (auto& each : remote_waiting_)
+    each.promise.deliver(unknown);
+  for (auto& each : remote_claims_)
+    each.asker.promise.deliver(unknown);
   waiting_.clear();
   claims_.clear();
   held_.clear();
+  remote_waiting_.clear();
+  remote_claims_.clear();
   database_ = nullptr;
 }
 

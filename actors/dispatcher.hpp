@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
@@ -22,12 +23,15 @@
 namespace kcx {
 
 struct dispatcher_options {
-  /// Ready jobs kept in memory at the most.
+  /// Ready jobs kept in memory at the most, and of one lane; see ready_index.
   std::size_t window = 50'000;
+  std::size_t lane_window = 10'000;
   /// How long the database may take to answer; then the outcome counts as unknown.
   std::chrono::milliseconds request_timeout{10'000};
   /// Pause before something that failed is tried again.
   std::chrono::milliseconds retry_delay{250};
+  /// How long a worker elsewhere counts as there since it asked for work last.
+  std::chrono::milliseconds remote_memory{120'000};
 };
 
 class dispatcher : public actor_base<dispatcher_actor> {
@@ -38,12 +42,15 @@ public:
 
 private:
   using grant_promise = caf::typed_response_promise<expected<job_grant>>;
+  using exchange_promise = caf::typed_response_promise<expected<exchange_result>>;
 
   /// A worker that waits for a job.
   struct question {
     work_request request;
     attempt_holder_actor holder;
     grant_promise promise;
+    /// The database has had it as an offer: it may have a grant that nobody has heard of.
+    bool lent = false;
   };
 
   /// A claim that the database was asked for and has not answered. `asker` is empty once nobody waits for it any more.
@@ -57,6 +64,30 @@ private:
     bool in_flight = false;
   };
   using claim_list = std::list<claim>;
+
+  /// A worker elsewhere that reports or waits.
+  struct remote_question {
+    std::uint64_t id = 0;
+    remote_request request;
+    exchange_promise promise;
+    /// What became of the ends it reported.
+    std::vector<expected<transition_result>> ended{};
+    /// Of the offer that the database has or had.
+    std::uint64_t nonce = 0;
+    bool expired = false;
+  };
+
+  /// What the database was asked for on behalf of one, and has not answered.
+  struct remote_claim {
+    remote_question asker;
+    std::vector<ready_job> jobs;
+  };
+  using remote_claim_list = std::list<remote_claim>;
+
+  struct remote_worker {
+    std::vector<std::string> labels;
+    std::chrono::steady_clock::time_point seen;
+  };
 
   /// An attempt that a worker holds.
   struct holding {
@@ -73,9 +104,12 @@ private:
   void subscribe();
   void take_snapshot(const ready_snapshot& snapshot);
   void hear(const ready_notice& notice);
+  /// The part of a notice whose order among notices matters.
+  void follow(const ready_notice& notice);
   void apply(const ready_notice& notice);
   void refill_if_needed();
-  [[nodiscard]] std::vector<ready_job> unclaimed(const std::vector<ready_job>& jobs) const;
+  [[nodiscard]] bool is_claimed(job_id job) const;
+  [[nodiscard]] ready_window unclaimed(ready_window window) const;
   void cancel(attempt_key key);
 
   // -- workers -------------------------------------------------------------------------------------------------------
@@ -106,6 +140,36 @@ private:
   void claim_unknown(claim_list::iterator which);
   void give_back(attempt_key key);
 
+  // -- workers elsewhere (dispatcher_remote.cpp) ---------------------------------------------------------------------
+  exchange_promise ask_remote(const remote_request& request);
+  /// Takes jobs for it; those it gets are no longer in the index.
+  std::vector<ready_job> take_for(const remote_question& asker);
+  void match_remote();
+  void send_exchange(remote_question asker, std::vector<ready_job> jobs);
+  void exchanged(remote_claim_list::iterator which, expected<exchange_result>& answer);
+  void exchange_unknown(remote_claim_list::iterator which, const error& why);
+  /// Sorts out the answers to claims; true if the storage refused them.
+  bool take_grants(remote_claim& asked, std::vector<expected<job_grant>>& answers, exchange_result& told);
+  void answer_or_wait(remote_question asker, exchange_result told);
+  void expire_remote(std::uint64_t id);
+  void hold_remote(attempt_key key, const std::string& project, std::int32_t weight);
+  void forget_remote(attempt_key key);
+  void take_leases(const std::vector<leased_attempt>& leased);
+  void see_remote(const remote_request& request);
+  void drain_remote();
+
+  // -- offers (dispatcher_remote.cpp) --------------------------------------------------------------------------------
+  /// Lends the workers that still wait to the database, if that changes anything.
+  void lend();
+  [[nodiscard]] work_offers offers();
+  /// A job was claimed with an offer.
+  void handed(const job_grant& grant);
+  bool hand_to_remote(const job_grant& grant);
+
+  // -- views (dispatcher_view.cpp) -----------------------------------------------------------------------------------
+  /// The labels of every worker that is there.
+  void each_worker(const std::function<void(const std::vector<std::string>&)>& what) const;
+
   void remind();
   void tick();
   actor_status status() const;
@@ -127,6 +191,17 @@ private:
   std::list<question> waiting_;
   claim_list claims_;
   std::map<attempt_key, holding> held_;
+  std::list<remote_question> remote_waiting_;
+  remote_claim_list remote_claims_;
+  /// Attempts held by leases, with the project and weight that count against its share.
+  std::map<attempt_key, std::pair<std::string, std::int32_t>> leased_;
+  std::map<std::string, remote_worker> remote_workers_;
+  std::uint64_t last_remote_ = 0;
+  /// Nonces of the offers that the database has, and the slots that go with them.
+  std::vector<std::uint64_t> lent_;
+  std::int64_t lent_slots_ = 0;
+  /// Workers that went away with a grant they never showed to have heard of.
+  std::set<std::string> lost_;
   /// Attempts that nobody wants; true while the database is being told.
   std::map<attempt_key, bool> giving_back_;
   /// Cancelled attempts whose holder is not known yet.

@@ -53,7 +53,15 @@ using database_actor = caf::typed_actor<
   caf::replies_to<step_atom, attempt_key, step_record>::with<outcome>,
   // Ends an attempt; repeating it is harmless. Fails with stale_attempt.
   caf::replies_to<complete_atom, attempt_result>::with<expected<transition_result>>,
-  // Ends whatever a vanished worker held.
+  // Ends attempts that workers elsewhere report, and claims for them what is named, in one commit.
+  caf::replies_to<exchange_atom, work_exchange>::with<expected<exchange_result>>,
+  // Leases begin anew. The first time confirms the claim, and only that is a write.
+  caf::replies_to<renew_atom, std::vector<lease_token>>::with<expected<std::vector<renewal>>>,
+  // The grant of this lease once more. Fails with stale_attempt.
+  caf::replies_to<get_atom, lease_token>::with<expected<job_grant>>,
+  // Workers that wait: what fits one is claimed for it as it comes. Replaces all earlier offers.
+  caf::reacts_to<offer_atom, work_offers>,
+  // Ends whatever a vanished worker of the node held.
   caf::replies_to<abandon_atom, std::string>::with<outcome>,
   // Cancels a waiting job, or has a running one told. The text says who asked.
   caf::replies_to<cancel_atom, job_id, std::string>::with<expected<transition_result>>,
@@ -78,12 +86,14 @@ using database_actor = caf::typed_actor<
   caf::replies_to<checkpoint_atom>::with<expected<std::int64_t>>,
   // From now on sends ready notices to the listener; answers what is ready now.
   caf::replies_to<subscribe_atom, ready_listener_actor>::with<expected<ready_snapshot>>,
-  // The next ready jobs behind the given one, for a listener whose memory of them was cut.
-  caf::replies_to<refill_atom, std::int64_t, job_id>::with<expected<ready_snapshot>>,
+  // The next ready jobs behind the given one in its lane, for a listener whose memory of them was cut.
+  caf::replies_to<refill_atom, ready_job>::with<expected<ready_snapshot>>,
   // From now on sends changes to the listener.
   caf::reacts_to<subscribe_atom, change_listener_actor>,
   // To itself: everything that came before this is one commit.
-  caf::reacts_to<flush_atom>>::extend_with<status_actor>;
+  caf::reacts_to<flush_atom>,
+  // To itself: leases may have run out. True: all renewals that waited before are in.
+  caf::reacts_to<sweep_atom, bool>>::extend_with<status_actor>;
 
 /// A READER: one read-only connection. Sees what is committed.
 using reader_actor =
@@ -93,7 +103,9 @@ using reader_actor =
                    caf::replies_to<log_atom, job_id, std::int32_t>::with<expected<log_location>>,
                    caf::replies_to<stats_atom>::with<expected<queue_stats>>,
                    // Queues that have unfinished jobs or are paused, by name.
-                   caf::replies_to<queues_atom>::with<expected<std::vector<queue_info>>>>::extend_with<status_actor>;
+                   caf::replies_to<queues_atom>::with<expected<std::vector<queue_info>>>,
+                   // Which other jobs hold this one back.
+                   caf::replies_to<why_atom, job_id>::with<expected<job_blockers>>>::extend_with<status_actor>;
 
 // -- workers ----------------------------------------------------------------------------------------------------------
 
@@ -114,6 +126,11 @@ using dispatcher_actor = caf::typed_actor<
   caf::replies_to<claim_atom, work_request, attempt_holder_actor>::with<expected<job_grant>>,
   // A busy worker makes itself known to a new dispatcher.
   caf::reacts_to<register_atom, held_attempt, attempt_holder_actor>,
+  // A worker elsewhere reports ends and asks for jobs. Answered after the commit, as soon as there is one, or when its
+  // time is up with none.
+  caf::replies_to<exchange_atom, remote_request>::with<expected<exchange_result>>,
+  // To itself: that worker's time is up.
+  caf::reacts_to<expire_atom, std::uint64_t>,
   // Passed on to the database.
   caf::replies_to<start_atom, attempt_key>::with<outcome>,
   caf::replies_to<step_atom, attempt_key, step_record>::with<outcome>,
@@ -173,6 +190,8 @@ using http_bridge_actor =
   caf::typed_actor<caf::reacts_to<http_atom, http_exchange_ptr>,
                    // To itself: a long poll's time is up, or a follower of a log is gone. 0: time to look round.
                    caf::reacts_to<expire_atom, std::uint64_t>,
+                   // To itself: the logs of the attempts that this request reports are closed. True: it is about many.
+                   caf::reacts_to<exchange_atom, http_exchange_ptr, remote_request, bool>,
                    // The node drains: takes no new job.
                    caf::reacts_to<drain_atom>, caf::reacts_to<rewire_atom, database_actor>,
                    caf::reacts_to<rewire_atom, std::vector<reader_actor>>, caf::reacts_to<rewire_atom, log_hub_actor>,

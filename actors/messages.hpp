@@ -44,16 +44,88 @@ struct ready_notice {
   std::vector<std::string> paused = {};
   /// More became ready than `ready` names: the listener must ask for a snapshot.
   bool anew = false;
+  /// Jobs that were claimed with an offer as they came.
+  std::vector<job_grant> handed = {};
+  /// Attempts that are no longer held by a lease.
+  std::vector<attempt_key> released = {};
 };
 
-/// The ready jobs at one moment, in dispatch order. `number` is that of the last notice it includes.
+/// The ready jobs at one moment. `number` is that of the last notice it includes.
 struct ready_snapshot {
   std::uint64_t number = 0;
-  std::vector<ready_job> jobs;
-  /// More ready jobs are behind the last of `jobs`.
-  bool more = false;
+  ready_window window = {};
   /// In the answer to a subscription: held jobs that somebody cancelled, since an earlier notice may have been lost.
   std::vector<attempt_key> cancelled = {};
+  /// Likewise, what is held by leases.
+  std::vector<leased_attempt> leased = {};
+};
+
+/// A worker that waits while nothing is ready, lent to the database: a job that comes and fits is claimed for it in the
+/// commit of its submission. Good for one job.
+struct work_offer {
+  std::string worker;
+  std::uint64_t nonce = 0;
+  std::optional<std::chrono::milliseconds> lease{};
+  /// Sorted.
+  std::vector<std::string> labels;
+  /// Sorted; empty: any.
+  std::vector<std::string> queues{};
+  /// Jobs that weigh more are not for it.
+  std::int64_t free = 1;
+  /// Weights count as no more than this.
+  std::int64_t capacity = 1;
+};
+
+/// All offers that hold from now on, unless a notice after `seen` has told of ready jobs: then none does.
+struct work_offers {
+  std::uint64_t seen = 0;
+  std::vector<work_offer> offers;
+  /// Slots that the node's own workers (offers without a lease) may fill together.
+  std::int64_t free = 0;
+};
+
+/// What a worker somewhere else shows for an attempt that it holds by a lease.
+struct lease_token {
+  attempt_key key;
+  std::uint64_t nonce = 0;
+};
+
+/// What became of one lease that was to be renewed.
+struct renewal {
+  std::optional<error> failure{};
+  std::chrono::milliseconds lease{0};
+  /// The job was cancelled: it is to be ended.
+  bool cancel = false;
+};
+
+/// Attempts that ended and claims that follow, in one commit.
+struct work_exchange {
+  std::vector<attempt_result> ended;
+  std::vector<claim_request> wanted;
+  /// Nothing is claimed if one of `ended` is refused: the claims fail with conflict.
+  bool claim_if_ended = false;
+};
+
+/// One answer for each, in order.
+struct exchange_result {
+  std::vector<expected<transition_result>> ended;
+  std::vector<expected<job_grant>> granted;
+};
+
+/// A worker somewhere else reports what has ended and asks for more.
+struct remote_request {
+  std::string worker;
+  std::vector<std::string> labels;
+  /// Empty: any.
+  std::vector<std::string> queues;
+  /// Slots that it has free, and in all: weights count against them. Without free slots it asks for nothing.
+  std::int64_t free = 0;
+  std::int64_t capacity = 1;
+  std::chrono::milliseconds lease{30'000};
+  /// How long it waits for the first job.
+  std::chrono::milliseconds wait{0};
+  std::vector<attempt_result> ended{};
+  bool claim_if_ended = false;
 };
 
 /// What to do with each of several jobs; see bulk_result.
@@ -168,6 +240,8 @@ CAF_ADD_TYPE_ID(kcx_messages, (kcx::attempt_result))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::bulk_request))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::dispatch_view))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::accepted_jobs>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::exchange_result>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_blockers>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_grant>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_page>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::job_record>))
@@ -178,6 +252,7 @@ CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::removed_job>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::int64_t>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::optional<kcx::timestamp>>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::bulk_result>>))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::renewal>>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<kcx::transition_result>))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::claim_request))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::expected<std::vector<kcx::queue_info>>))
@@ -189,8 +264,11 @@ CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_changes))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_filter))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_id))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::job_patch))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::lease_token))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::outcome))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::ready_job))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::ready_notice))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::remote_request))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::retention_policy))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::retry_request))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::runner_event))
@@ -199,6 +277,9 @@ CAF_ADD_TYPE_ID(kcx_messages, (kcx::stop_mode))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::submission))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::worker_info))
 CAF_ADD_TYPE_ID(kcx_messages, (kcx::work_request))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::work_exchange))
+CAF_ADD_TYPE_ID(kcx_messages, (kcx::work_offers))
+CAF_ADD_TYPE_ID(kcx_messages, (std::vector<kcx::lease_token>))
 CAF_ADD_TYPE_ID(kcx_messages, (std::vector<kcx::worker_info>))
 
 CAF_ADD_ATOM(kcx_messages, kcx, abandon_atom, "abandon")
@@ -212,6 +293,7 @@ CAF_ADD_ATOM(kcx_messages, kcx, cordon_atom, "cordon")
 CAF_ADD_ATOM(kcx_messages, kcx, discard_atom, "discard")
 CAF_ADD_ATOM(kcx_messages, kcx, drain_atom, "drain")
 CAF_ADD_ATOM(kcx_messages, kcx, enqueue_atom, "enqueue")
+CAF_ADD_ATOM(kcx_messages, kcx, exchange_atom, "exchange")
 CAF_ADD_ATOM(kcx_messages, kcx, exited_atom, "exited")
 CAF_ADD_ATOM(kcx_messages, kcx, expire_atom, "expire")
 CAF_ADD_ATOM(kcx_messages, kcx, fault_atom, "fault")
@@ -224,6 +306,7 @@ CAF_ADD_ATOM(kcx_messages, kcx, http_atom, "http")
 CAF_ADD_ATOM(kcx_messages, kcx, info_atom, "info")
 CAF_ADD_ATOM(kcx_messages, kcx, list_atom, "list")
 CAF_ADD_ATOM(kcx_messages, kcx, log_atom, "log")
+CAF_ADD_ATOM(kcx_messages, kcx, offer_atom, "offer")
 CAF_ADD_ATOM(kcx_messages, kcx, pause_atom, "pause")
 CAF_ADD_ATOM(kcx_messages, kcx, promote_atom, "promote")
 CAF_ADD_ATOM(kcx_messages, kcx, queues_atom, "queues")
@@ -231,6 +314,7 @@ CAF_ADD_ATOM(kcx_messages, kcx, ready_atom, "ready")
 CAF_ADD_ATOM(kcx_messages, kcx, refill_atom, "refill")
 CAF_ADD_ATOM(kcx_messages, kcx, register_atom, "register")
 CAF_ADD_ATOM(kcx_messages, kcx, remove_atom, "remove")
+CAF_ADD_ATOM(kcx_messages, kcx, renew_atom, "renew")
 CAF_ADD_ATOM(kcx_messages, kcx, resume_atom, "resume")
 CAF_ADD_ATOM(kcx_messages, kcx, retry_atom, "retry")
 CAF_ADD_ATOM(kcx_messages, kcx, rewire_atom, "rewire")
@@ -242,6 +326,7 @@ CAF_ADD_ATOM(kcx_messages, kcx, status_atom, "status")
 CAF_ADD_ATOM(kcx_messages, kcx, step_atom, "step")
 CAF_ADD_ATOM(kcx_messages, kcx, stop_atom, "stop")
 CAF_ADD_ATOM(kcx_messages, kcx, subscribe_atom, "subscribe")
+CAF_ADD_ATOM(kcx_messages, kcx, sweep_atom, "sweep")
 CAF_ADD_ATOM(kcx_messages, kcx, swept_atom, "swept")
 CAF_ADD_ATOM(kcx_messages, kcx, tick_atom, "tick")
 CAF_ADD_ATOM(kcx_messages, kcx, unfollow_atom, "unfollow")
@@ -255,6 +340,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::attempt_result)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::bulk_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::dispatch_view)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::accepted_jobs>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::exchange_result>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_blockers>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_grant>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_page>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::job_record>)
@@ -265,6 +352,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::removed_job>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::int64_t>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::optional<kcx::timestamp>>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::bulk_result>>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::renewal>>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<kcx::transition_result>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::claim_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::expected<std::vector<kcx::queue_info>>)
@@ -276,8 +364,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_changes)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_filter)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_id)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::job_patch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::lease_token)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::outcome)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::ready_job)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::ready_notice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::remote_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::retention_policy)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::retry_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::runner_event)
@@ -286,4 +377,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::stop_mode)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::submission)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::worker_info)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::work_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::work_exchange)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(kcx::work_offers)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<kcx::lease_token>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<kcx::worker_info>)

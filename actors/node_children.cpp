@@ -10,6 +10,7 @@
 #include "actors/reader.hpp"
 #include "actors/runner/job_environment.hpp"
 #include "actors/runner/process_runner_host.hpp"
+#include "actors/runner/secret_masker.hpp"
 #include "actors/runner/workspace.hpp"
 #include "actors/scheduler.hpp"
 #include "actors/worker.hpp"
@@ -121,6 +122,17 @@ scheduler_actor make_scheduler(const node_context& context, caf::local_actor& pa
   return parent.spawn<scheduler>(others.database, std::move(options));
 }
 
+http::byte_mask make_mask(const std::vector<std::string>& secrets) {
+  auto masker = std::make_shared<secret_masker>(std::make_shared<const secret_patterns>(secrets));
+  return [masker](std::string_view bytes, bool last) {
+    std::string safe;
+    masker->feed(bytes, safe);
+    if (last)
+      masker->flush(safe);
+    return safe;
+  };
+}
+
 nlohmann::json describe(const node_context& context) {
   return {{"version", KCX_VERSION},
           {"pid", ::getpid()},
@@ -141,6 +153,11 @@ http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, c
   settings.fault_injection = context.options.fault_injection;
   settings.files = context.files.executor();
   settings.remove_files = [&context](removed_job job) { remove_files(context, {job}); };
+  settings.claim_log_bounds = [&context] {
+    const auto now = context.live.now();
+    return log_bounds{static_cast<std::uint64_t>(now->log_limit), static_cast<std::uint64_t>(now->min_free / 2)};
+  };
+  settings.make_mask = make_mask;
   bridge_peers peers{others.database,          others.readers, others.log_hub,
                      others.worker_supervisor, others.root,    others.dispatcher};
   return parent.spawn<http_bridge>(std::move(peers), std::move(settings));

@@ -12,6 +12,7 @@ reader::behavior_type reader::make_behavior() {
     [this](log_atom, job_id job, std::int32_t attempt) { return locate_log(job, attempt); },
     [this](stats_atom) { return source_->stats(); },
     [this](queues_atom) { return source_->queues(); },
+    [this](why_atom, job_id job) { return source_->blockers(job); },
     [](status_atom) { return actor_status::object(); },
     [this](fault_atom, const std::string& text) { fault(text); },
   };

@@ -29,38 +29,52 @@ bool ready_index::head::operator<(const head& other) const noexcept {
   return std::tie(held, tag, first) < std::tie(other.held, other.tag, other.first);
 }
 
-ready_index::ready_index(std::size_t window) : window_{std::max<std::size_t>(window, 2)} {}
+ready_index::ready_index(std::size_t window, std::size_t lane_window)
+  : window_{std::max<std::size_t>(window, 2)}, lane_window_{std::max<std::size_t>(lane_window, 1)} {}
 
 // -- what is ready ----------------------------------------------------------------------------------------------------
 
-void ready_index::reset(std::span<const ready_job> jobs, bool more) {
+void ready_index::reset(const ready_window& jobs) {
   jobs_.clear();
-  lanes_.clear();
+  families_.clear();
   sizes_.clear();
+  hungry_.clear();
   for (auto& [name, owner] : projects_) {
     owner.waiting = 0;
     owner.lanes.clear();
   }
-  complete_to_.reset();
-  refill(jobs, more);
+  cut_lanes_ = 0;
+  lanes_ = 0;
+  // The marks first: adding may push jobs out and move them back.
+  for (const auto& last : jobs.more)
+    cut(lane_of(last), position_of(last));
+  for (const auto& job : jobs.jobs)
+    add(job);
 }
 
-void ready_index::refill(std::span<const ready_job> jobs, bool more) {
-  // The marker first: adding may push jobs out and move it back.
-  if (!more)
-    complete_to_.reset();
-  else if (!jobs.empty())
-    complete_to_ = position_of(jobs.back());
-  for (const auto& job : jobs)
+void ready_index::refill(const ready_job& from, const ready_window& jobs) {
+  auto* const where = find_lane(from);
+  // It was forgotten or cut elsewhere meanwhile: what came is of no use.
+  if (where == nullptr || where->complete_to != position_of(from))
+    return;
+  cut(*where, jobs.more.empty() ? std::nullopt : std::optional{position_of(jobs.more.front())});
+  for (const auto& job : jobs.jobs)
     add(job);
+  if (auto* const left = find_lane(from))
+    forget_if_empty(*left);
 }
 
 void ready_index::add(const ready_job& job) {
   if (contains(job.id))
     return;
+  auto& where = lane_of(job);
+  if (where.complete_to && *where.complete_to < position_of(job))
+    return;
   insert(job);
-  if (jobs_.size() > window_)
-    evict_one();
+  if (where.jobs.size() > lane_window_)
+    drop_last(where);
+  else if (jobs_.size() > window_)
+    drop_last(*sizes_.rbegin()->second);
 }
 
 bool ready_index::remove(job_id id) {
@@ -72,34 +86,45 @@ bool ready_index::remove(job_id id) {
 }
 
 void ready_index::remove_queue(const std::string& queue) {
-  std::vector<job_id> gone;
-  for (const auto& [id, job] : jobs_) {
-    if (job.where->queue == queue)
-      gone.push_back(job.at.id);
+  std::vector<lane*> gone;
+  for (auto& [name, owner] : projects_)
+    for (auto& [where, each] : owner.lanes)
+      if (where->queue == queue)
+        gone.push_back(&each);
+  for (auto* each : gone) {
+    cut(*each, std::nullopt);
+    const std::vector<ready_position> jobs{each->jobs.begin(), each->jobs.end()};
+    for (const auto& at : jobs)
+      remove(at.id);
+    if (jobs.empty())
+      forget_if_empty(*each);
   }
-  for (const auto id : gone)
-    remove(id);
 }
 
 // -- handing out ------------------------------------------------------------------------------------------------------
 
-std::optional<ready_job> ready_index::take(const std::vector<std::string>& labels, std::int64_t free) {
-  reserved_for_.reset();
+std::optional<ready_job> ready_index::take(const job_taker& worker) {
+  if (!worker.capacity)
+    reserved_for_.reset();
   const head* best = nullptr;
-  lane* where = nullptr;
-  for (auto& [key, each] : lanes_) {
-    const auto& first = *each.heads.begin();
-    if ((best == nullptr || first < *best) && std::ranges::includes(labels, each.labels)) {
-      best = &first;
-      where = &each;
-    }
+  family* where = nullptr;
+  for (auto& [key, each] : families_) {
+    if (each.heads.empty() || (best != nullptr && !(*each.heads.begin() < *best)))
+      continue;
+    if (worker.queues != nullptr && !std::ranges::binary_search(*worker.queues, each.queue))
+      continue;
+    if (!std::ranges::includes(worker.labels, each.labels))
+      continue;
+    best = &*each.heads.begin();
+    where = &each;
   }
   if (best == nullptr)
     return std::nullopt;
   auto& owner = *best->owner;
   const auto found = jobs_.find(best->first.id.value);
-  if (limited(found->second.weight) > free) {
-    reserved_for_ = best->first.id;
+  if (std::min<std::int64_t>(found->second.weight, worker.capacity.value_or(capacity_)) > worker.free) {
+    if (!worker.capacity)
+      reserved_for_ = best->first.id;
     return std::nullopt;
   }
   ready_job job{found->second.at.id, found->second.at.order_key, found->second.weight, owner.name, where->queue,
@@ -162,7 +187,7 @@ ready_index::position(job_id id, std::int64_t most,
     auto& jobs = waiting[name];
     for (const auto& [where, positions] : owner.lanes)
       if (fits(where->labels))
-        jobs.add(positions);
+        jobs.add(positions.jobs);
     if (const auto* first = jobs.first())
       order.emplace(owner.held, owner.tag, *first, name);
   }
@@ -204,12 +229,29 @@ ready_index::project& ready_index::project_of(const std::string& name) {
   return owner;
 }
 
+ready_index::lane* ready_index::find_lane(const ready_job& job) {
+  const auto owner = projects_.find(job.project);
+  const auto where = families_.find(family_key{job.queue, normalized(job.labels)});
+  if (owner == projects_.end() || where == families_.end())
+    return nullptr;
+  const auto found = owner->second.lanes.find(&where->second);
+  return found == owner->second.lanes.end() ? nullptr : &found->second;
+}
+
 ready_index::lane& ready_index::lane_of(const ready_job& job) {
   auto labels = normalized(job.labels);
-  auto& found = lanes_[lane_key{job.queue, labels}];
-  found.queue = job.queue;
-  found.labels = std::move(labels);
-  return found;
+  auto& where = families_[family_key{job.queue, labels}];
+  auto& owner = project_of(job.project);
+  auto [found, fresh] = owner.lanes.try_emplace(&where);
+  if (fresh) {
+    where.queue = job.queue;
+    where.labels = std::move(labels);
+    ++where.lanes;
+    ++lanes_;
+    found->second = {++last_lane_, &owner, &where};
+    sizes_.emplace(std::pair{std::size_t{0}, last_lane_}, &found->second);
+  }
+  return found->second;
 }
 
 ready_index::head ready_index::head_of(project& owner, const std::set<ready_position>& jobs) {
@@ -217,66 +259,94 @@ ready_index::head ready_index::head_of(project& owner, const std::set<ready_posi
 }
 
 void ready_index::insert(const ready_job& job) {
-  auto& owner = project_of(job.project);
-  auto& where = lane_of(job);
+  auto& into = lane_of(job);
+  auto& owner = *into.owner;
+  auto& where = *into.where;
   if (owner.waiting == 0)
     owner.tag = std::max(owner.tag, virtual_time_);
-  auto& waiting = owner.lanes[&where];
-  if (!waiting.empty())
-    where.heads.erase(head_of(owner, waiting));
-  waiting.insert(position_of(job));
-  where.heads.insert(head_of(owner, waiting));
+  if (!into.jobs.empty())
+    where.heads.erase(head_of(owner, into.jobs));
+  into.jobs.insert(position_of(job));
+  where.heads.insert(head_of(owner, into.jobs));
   jobs_.emplace(job.id.value, entry{position_of(job), job.weight, &owner, &where});
-  count_waiting(owner, owner.waiting + 1);
+  ++owner.waiting;
+  resized(into, into.jobs.size() - 1);
 }
 
 void ready_index::erase(std::unordered_map<std::int64_t, entry>::iterator found) {
   auto& owner = *found->second.owner;
   auto& where = *found->second.where;
-  const auto at = found->second.at;
-  auto& waiting = owner.lanes.at(&where);
-  where.heads.erase(head_of(owner, waiting));
-  waiting.erase(at);
-  if (waiting.empty())
-    owner.lanes.erase(&where);
-  else
-    where.heads.insert(head_of(owner, waiting));
-  if (where.heads.empty())
-    lanes_.erase(lane_key{where.queue, where.labels});
+  auto& from = owner.lanes.at(&where);
+  where.heads.erase(head_of(owner, from.jobs));
+  from.jobs.erase(found->second.at);
+  if (!from.jobs.empty())
+    where.heads.insert(head_of(owner, from.jobs));
   jobs_.erase(found);
-  count_waiting(owner, owner.waiting - 1);
+  --owner.waiting;
+  resized(from, from.jobs.size() + 1);
+  forget_if_empty(from);
 }
 
-void ready_index::evict_one() {
-  auto& fullest = projects_.at(sizes_.rbegin()->second);
-  const auto last = std::ranges::max_element(fullest.lanes, {}, [](const auto& each) { return *each.second.rbegin(); });
-  const auto at = *last->second.rbegin();
-  erase(jobs_.find(at.id.value));
+void ready_index::drop_last(lane& from) {
+  const auto at = *from.jobs.rbegin();
   // Everything before the dropped job is still known: the next refill begins with it.
-  const ready_position before{at.order_key, {at.id.value - 1}};
-  complete_to_ = complete_to_ ? std::min(*complete_to_, before) : before;
+  cut(from, ready_position{at.order_key, {at.id.value - 1}});
+  erase(jobs_.find(at.id.value));
+}
+
+void ready_index::cut(lane& where, std::optional<ready_position> complete_to) {
+  if (where.complete_to && !complete_to)
+    --cut_lanes_;
+  else if (!where.complete_to && complete_to)
+    ++cut_lanes_;
+  where.complete_to = complete_to;
+  resized(where, where.jobs.size());
+}
+
+void ready_index::resized(lane& where, std::size_t before) {
+  sizes_.erase({before, where.number});
+  sizes_.emplace(std::pair{where.jobs.size(), where.number}, &where);
+  const auto few = std::max<std::size_t>(1, std::min(refill_limit(), window_ / 2 / std::max<std::size_t>(1, lanes_)));
+  if (where.complete_to && where.jobs.size() < few)
+    hungry_.emplace(where.number, &where);
+  else
+    hungry_.erase(where.number);
+}
+
+void ready_index::forget_if_empty(lane& where) {
+  if (!where.jobs.empty() || where.complete_to)
+    return;
+  sizes_.erase({0, where.number});
+  --lanes_;
+  auto& family_left = *where.where;
+  where.owner->lanes.erase(&family_left); // and with it `where`
+  if (--family_left.lanes == 0)
+    families_.erase(family_key{family_left.queue, family_left.labels});
+}
+
+std::optional<ready_job> ready_index::wants_refill() const {
+  if (hungry_.empty())
+    return std::nullopt;
+  const auto& where = *hungry_.begin()->second;
+  return ready_job{where.complete_to->id, where.complete_to->order_key, 1,
+                   where.owner->name,     where.where->queue,           where.where->labels};
 }
 
 template <class Change>
 void ready_index::reorder(project& owner, Change change) {
-  for (auto& [where, waiting] : owner.lanes)
-    where->heads.erase(head_of(owner, waiting));
+  for (auto& [where, each] : owner.lanes)
+    if (!each.jobs.empty())
+      where->heads.erase(head_of(owner, each.jobs));
   change(owner);
-  for (auto& [where, waiting] : owner.lanes)
-    where->heads.insert(head_of(owner, waiting));
-}
-
-void ready_index::count_waiting(project& owner, std::size_t waiting) {
-  sizes_.erase({owner.waiting, owner.name});
-  owner.waiting = waiting;
-  if (waiting > 0)
-    sizes_.emplace(waiting, owner.name);
+  for (auto& [where, each] : owner.lanes)
+    if (!each.jobs.empty())
+      where->heads.insert(head_of(owner, each.jobs));
 }
 
 void ready_index::forget_idle_projects() {
   if (projects_.size() <= max_projects_remembered + jobs_.size())
     return;
-  std::erase_if(projects_, [](const auto& each) { return each.second.held == 0 && each.second.waiting == 0; });
+  std::erase_if(projects_, [](const auto& each) { return each.second.held == 0 && each.second.lanes.empty(); });
 }
 
 } // namespace kcx

@@ -7,16 +7,18 @@
 /// order_key, then id. So a project that has nothing running waits for at most one start of every other project,
 /// however many jobs those have.
 ///
-/// Bound. At most `window` jobs are kept. Beyond it, the last job of the project with the most jobs is dropped, so that
-/// no project is hidden behind another's million; what was dropped is read again from the database, from
-/// resume_point() on, once needs_refill() says so.
+/// Bound. Jobs of one project, one queue and one set of labels form a lane, as in the database. At most `lane_window`
+/// of a lane and `window` in all are kept: beyond that the last job of the longest lane is dropped, so that nothing is
+/// ever hidden behind another's million. What was dropped, or comes behind it, is read again from the database lane by
+/// lane, as wants_refill() says.
 #pragma once
 
-#include "storage/job.hpp"
+#include "storage/job_store.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -35,23 +37,36 @@ struct ready_position {
   auto operator<=>(const ready_position&) const = default;
 };
 
+/// Who asks for a job.
+struct job_taker {
+  /// Sorted, each once.
+  const std::vector<std::string>& labels;
+  /// Slots it may fill.
+  std::int64_t free = INT64_MAX;
+  /// Sorted. None: any queue.
+  const std::vector<std::string>* queues = nullptr;
+  /// Weights count as no more than this. Without it, as no more than limit_weight() said.
+  std::optional<std::int64_t> capacity{};
+};
+
 class ready_index {
 public:
-  /// `window` is at least 2.
-  explicit ready_index(std::size_t window = 50'000);
+  /// `window` is at least 2, `lane_window` at least 1.
+  explicit ready_index(std::size_t window = 50'000, std::size_t lane_window = 10'000);
 
   ready_index(const ready_index&) = delete;
   ready_index& operator=(const ready_index&) = delete;
 
   // -- what is ready -------------------------------------------------------------------------------------------------
 
-  /// Forgets all jobs (not what projects hold) and starts with these. `more`: others follow behind the last of them.
-  void reset(std::span<const ready_job> jobs, bool more);
+  /// Forgets all jobs (not what projects hold) and starts with these.
+  void reset(const ready_window& jobs);
 
-  /// Adds what the database has behind resume_point(); jobs already known are ignored. `more` as in reset().
-  void refill(std::span<const ready_job> jobs, bool more);
+  /// Adds what the database has in a lane behind `from`, as wants_refill() gave it; jobs already known are ignored.
+  void refill(const ready_job& from, const ready_window& jobs);
 
-  /// A job became ready; one already known is ignored.
+  /// A job became ready. One that is known is ignored, and so is one behind what is known of its lane: it is read when
+  /// its turn comes.
   void add(const ready_job& job);
 
   /// A job is no longer ready. An unknown one is ignored: false.
@@ -65,11 +80,14 @@ public:
 
   // -- handing out ---------------------------------------------------------------------------------------------------
 
-  /// Takes out the next job for a worker that has these labels (sorted, each once); its project is then held to have
-  /// the job's weight more. Nothing if no job fits, or if the next one is heavier than `free` (a heavy job must not be
-  /// overtaken for ever, so free slots are kept for it). The cost grows with the number of different label sets that
-  /// wait, and with the logarithm of everything else.
-  std::optional<ready_job> take(const std::vector<std::string>& labels, std::int64_t free = INT64_MAX);
+  /// Takes out the next job for this worker; its project is then held to have the job's weight more. Nothing if no job
+  /// fits, or if the next one is heavier than what is free (a heavy job must not be overtaken for ever, so free slots
+  /// are kept for it). The cost grows with the number of different queues and label sets that wait, and with the
+  /// logarithm of everything else.
+  std::optional<ready_job> take(const job_taker& worker);
+  std::optional<ready_job> take(const std::vector<std::string>& labels, std::int64_t free = INT64_MAX) {
+    return take(job_taker{labels, free});
+  }
 
   /// Weights count as no more than this: a job heavier than everything there is runs alone.
   void limit_weight(std::int64_t capacity) { capacity_ = capacity; }
@@ -77,7 +95,8 @@ public:
     return std::min<std::int64_t>(weight, capacity_);
   }
 
-  /// The job that take() kept free slots for last time, if it did.
+  /// The job that take() kept free slots of the node's own workers (those without a capacity of theirs) for last time,
+  /// if it did.
   [[nodiscard]] std::optional<job_id> reserved_for() const noexcept { return reserved_for_; }
 
   /// As add() got it, for a known job.
@@ -96,20 +115,18 @@ public:
 
   // -- what lies beyond the window -----------------------------------------------------------------------------------
 
-  /// Some ready jobs behind resume_point() may be unknown here.
-  [[nodiscard]] bool truncated() const noexcept { return complete_to_.has_value(); }
-  /// Truncated, and less than half full.
-  [[nodiscard]] bool needs_refill() const noexcept { return truncated() && jobs_.size() < window_ / 2; }
-  /// How many jobs a refill may bring without pushing others out.
-  [[nodiscard]] std::size_t refill_limit() const noexcept { return window_ - window_ / 2; }
-  /// Every ready job up to here is known. Call only when truncated.
-  [[nodiscard]] ready_position resume_point() const { return complete_to_.value(); }
+  /// Some ready jobs are unknown here.
+  [[nodiscard]] bool truncated() const noexcept { return cut_lanes_ > 0; }
+  /// How many jobs of a lane are read at once.
+  [[nodiscard]] std::size_t refill_limit() const noexcept { return std::max<std::size_t>(lane_window_ / 2, 1); }
+  /// The last job up to which everything is known, of a lane that goes on behind it and has few known ones left.
+  [[nodiscard]] std::optional<ready_job> wants_refill() const;
 
 private:
   struct project;
-  struct lane;
+  struct family;
 
-  /// A project's first job in a lane, in the order of handing out. Ordered by value only, so runs are repeatable.
+  /// A project's first job in a family, in the order of handing out. Ordered by value only, so runs are repeatable.
   struct head {
     std::int64_t held = 0;
     std::int64_t tag = 0;
@@ -118,11 +135,23 @@ private:
     bool operator<(const head& other) const noexcept;
   };
 
-  /// What jobs of one queue and one set of labels have in common.
-  struct lane {
+  /// The lanes of one queue and one set of labels, whatever their project.
+  struct family {
     std::string queue;
     std::vector<std::string> labels;
     std::set<head> heads;
+    /// How many lanes belong to it, those without a known job included.
+    std::size_t lanes = 0;
+  };
+
+  struct lane {
+    /// Names it in sizes_ and hungry_, in order of making.
+    std::uint64_t number = 0;
+    project* owner = nullptr;
+    family* where = nullptr;
+    std::set<ready_position> jobs{};
+    /// Where the database has more behind it: everything up to here is known.
+    std::optional<ready_position> complete_to{};
   };
 
   struct project {
@@ -132,40 +161,49 @@ private:
     /// Virtual time at which it is due again; see virtual_time_.
     std::int64_t tag = 0;
     std::size_t waiting = 0;
-    std::map<lane*, std::set<ready_position>> lanes;
+    std::map<family*, lane> lanes;
   };
 
   struct entry {
     ready_position at;
     std::int32_t weight = 1;
     project* owner = nullptr;
-    lane* where = nullptr;
+    family* where = nullptr;
   };
 
-  using lane_key = std::pair<std::string, std::vector<std::string>>;
+  using family_key = std::pair<std::string, std::vector<std::string>>;
 
   project& project_of(const std::string& name);
   lane& lane_of(const ready_job& job);
+  [[nodiscard]] lane* find_lane(const ready_job& job);
   [[nodiscard]] static head head_of(project& owner, const std::set<ready_position>& jobs);
 
   void insert(const ready_job& job);
   void erase(std::unordered_map<std::int64_t, entry>::iterator found);
-  void evict_one();
-  /// Takes the project's heads out of its lanes, changes it, and puts them back in their new place.
+  void drop_last(lane& from);
+  void cut(lane& where, std::optional<ready_position> complete_to);
+  /// Keeps sizes_ and hungry_ true when a lane had `before` jobs.
+  void resized(lane& where, std::size_t before);
+  void forget_if_empty(lane& where);
+  /// Takes the project's heads out of its families, changes it, and puts them back in their new place.
   template <class Change>
   void reorder(project& owner, Change change);
-  void count_waiting(project& owner, std::size_t waiting);
   void forget_idle_projects();
 
   std::size_t window_;
+  std::size_t lane_window_;
   std::unordered_map<std::int64_t, entry> jobs_;
   std::map<std::string, project> projects_;
-  std::map<lane_key, lane> lanes_;
-  /// Projects by number of waiting jobs; the last one gives way when the window is full.
-  std::set<std::pair<std::size_t, std::string>> sizes_;
+  std::map<family_key, family> families_;
+  std::size_t cut_lanes_ = 0;
+  std::uint64_t last_lane_ = 0;
+  std::size_t lanes_ = 0;
+  /// Lanes by number of known jobs; the last one gives way when the window is full.
+  std::map<std::pair<std::size_t, std::uint64_t>, lane*> sizes_;
+  /// Cut lanes with few known jobs.
+  std::map<std::uint64_t, lane*> hungry_;
   /// The tag of the latest start: a project that was idle joins here, with no credit for the time it had nothing to do.
   std::int64_t virtual_time_ = 0;
-  std::optional<ready_position> complete_to_;
   std::int64_t capacity_ = INT64_MAX;
   std::optional<job_id> reserved_for_;
 };

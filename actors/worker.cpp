@@ -1,9 +1,10 @@
 #include "actors/worker.hpp"
 
+#include "actors/nonce.hpp"
+
 #include <caf/send.hpp>
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 namespace kcx {
@@ -12,20 +13,6 @@ namespace {
 
 /// Cancels that are remembered for attempts not granted yet; one worker is granted one at a time.
 constexpr std::size_t max_early_cancels = 64;
-
-/// Unique among all questions of all workers and restarts, and never 0.
-std::uint64_t new_nonce() {
-  static thread_local std::mt19937_64 source{[] {
-    std::random_device device;
-    std::seed_seq seed{device(), device(), device(), device()};
-    return std::mt19937_64{seed};
-  }()};
-  for (;;) {
-    // The database keeps it as a signed integer.
-    if (const auto nonce = source() >> 1U; nonce != 0)
-      return nonce;
-  }
-}
 
 /// Whether repeating a completion can change the answer.
 bool is_settled(const error& why) noexcept {

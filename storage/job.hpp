@@ -404,6 +404,8 @@ struct attempt_result {
   std::vector<step_record> steps;
   artifact_summary artifacts = {};
   job_outputs outputs = {};
+  /// Where given, the claim's nonce must be this one, too: the word of somebody who only shows a token.
+  std::optional<std::uint64_t> nonce{};
 };
 
 /// Where an ended attempt leads.

@@ -55,6 +55,24 @@ struct queue_info {
   std::string paused_by;
 };
 
+/// A need of a blocked job that has not ended.
+struct open_need {
+  job_id job;
+  need_condition condition = need_condition::success;
+  job_state state = job_state::queued;
+};
+
+/// Which other jobs hold a waiting one back.
+struct job_blockers {
+  /// The first few.
+  std::vector<open_need> needs{};
+  std::int64_t open_needs = 0;
+  /// How many of its group are held, and which queued one is next. 0 without a group.
+  std::int64_t group_held = 0;
+  job_id group_next{};
+  std::int32_t group_limit = 0;
+};
+
 class job_reader {
 public:
   virtual ~job_reader() = default;
@@ -67,6 +85,8 @@ public:
   [[nodiscard]] virtual expected<queue_stats> stats() = 0;
   /// By name.
   [[nodiscard]] virtual expected<std::vector<queue_info>> queues() = 0;
+  /// Fails as job() does.
+  [[nodiscard]] virtual expected<job_blockers> blockers(job_id id) = 0;
 };
 
 } // namespace kcx

@@ -33,6 +33,11 @@ struct claim_request {
   /// Chosen by the asker, never 0, unique per question: asking again with the same nonce while the attempt it created
   /// is still held returns the same grant, so a lost reply claims nothing twice.
   std::uint64_t nonce = 0;
+  /// The worker is somewhere else and keeps the job by renewing a lease of this length, over restarts of the node.
+  /// Without one it is the node's own and goes with it.
+  std::optional<std::chrono::milliseconds> lease{};
+  /// The nonce was lent for a hand-off: if that happened, its grant is the answer, whatever `job` says.
+  bool lent = false;
 };
 
 /// What a job that has ended leaves to one that needs it.
@@ -57,6 +62,34 @@ struct job_grant {
   std::vector<need_grant> needs;
   /// The same question had been granted before; nothing was written.
   bool repeated = false;
+  /// Of the claim.
+  std::uint64_t nonce = 0;
+};
+
+/// An attempt that a worker somewhere else holds by a lease.
+struct leased_attempt {
+  attempt_key key;
+  std::uint64_t nonce = 0;
+  std::string worker;
+  std::string project;
+  std::int32_t weight = 1;
+  std::chrono::milliseconds lease{0};
+  timestamp claimed_at;
+  /// It was renewed, or told of in another way, at least once.
+  bool confirmed = false;
+  /// It was told to end.
+  bool cancelling = false;
+};
+
+/// Ready jobs as a window shows them: the first ones of each lane. A lane is what jobs of one project, one queue and
+/// one set of labels have in common; what is ready in one of them can never be hidden by another.
+struct ready_window {
+  /// Lane by lane, each in dispatch order (order_key, id).
+  std::vector<ready_job> jobs;
+  /// The last job shown of each lane that has more behind it.
+  std::vector<ready_job> more;
+  /// There are lanes of which nothing is shown.
+  bool lanes_left_out = false;
 };
 
 /// What happened to the jobs an operation touched; the database actor turns it into notices after the commit.
@@ -122,7 +155,7 @@ struct submission {
 struct accepted_jobs {
   /// One per spec, in order, as of this moment.
   std::vector<job_record> jobs;
-  /// Which of them stood before: given back for the sake of their unique key.
+  /// Which of them stood before: given back for the sake of their unique key. A job may be there twice.
   std::vector<job_id> existing;
   /// What happened to other jobs: those it replaced or superseded.
   std::vector<transition_result> others;
@@ -241,7 +274,8 @@ public:
   /// start; a retry or a requeue does not count. Also forgets a few of the answers that were kept long enough.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
-  /// Ends every held attempt, or only those of `worker`, whose holder is gone: `as` given if its start was confirmed or
+  /// Ends every attempt that the node's own workers hold, or only those of `worker`, whose holder is gone; what is held
+  /// by a lease is not touched. It ends `as` given if its start was confirmed or
   /// `log_of` finds a log (a holder may die between the start and its confirmation), else as not_started. At most
   /// `limit` per call; an empty answer means that none is left. Without `log_of` the logs' sizes are stored as 0.
   [[nodiscard]] virtual expected<std::vector<transition_result>> end_held(const std::optional<std::string>& worker,
@@ -249,13 +283,17 @@ public:
                                                                           std::size_t limit,
                                                                           const log_lookup& log_of = {}) = 0;
 
-  /// Queued jobs in dispatch order (order_key, id), beginning after `after_key, after_id`, at most `limit`. Without
-  /// those of paused queues; of a group only the next, and only where there is room.
-  [[nodiscard]] virtual expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id,
-                                                                    std::size_t limit) = 0;
+  /// What is held by leases, for a node that just started.
+  [[nodiscard]] virtual expected<std::vector<leased_attempt>> leased_attempts() = 0;
 
-  /// Submits the job again, as a new one with `retry_of`, without its needs: they ended long ago. It is no dead letter
-  /// any longer. Secrets were erased with its end: `secrets` must name the same ones, else invalid_input with a pointer
+  /// The first queued jobs of each lane, `limit` in all, as many of each as that allows but at least one. Without those
+  /// of paused queues; of a group only the next, and only where there is room.
+  [[nodiscard]] virtual expected<ready_window> ready_jobs(std::size_t limit) = 0;
+  /// The same of the one lane of `last`, behind it: at most `limit`.
+  [[nodiscard]] virtual expected<ready_window> ready_jobs_behind(const ready_job& last, std::size_t limit) = 0;
+
+  /// Submits the job again, as a new one with `retry_of`. Of its needs it keeps those that have not ended, each in the
+  /// shape of its latest retry: what has ended, however, does not hold a retry up. It is no dead letter any longer. Secrets were erased with its end: `secrets` must name the same ones, else invalid_input with a pointer
   /// below "/secrets". Fails with conflict if the job is not final, or no dead letter although `what` says so, or if an
   /// unfinished one has its unique key; not_found, gone.
   [[nodiscard]] virtual expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets,

@@ -55,6 +55,10 @@ public:
     return create(data_file, log_bounds{limit_bytes, 0}, now_ms);
   }
 
+  /// Goes on with a log that was not closed, after a restart of the process that wrote it. Nobody else may write it.
+  /// Bytes without a record are overwritten. Fails with ec::conflict if it was closed, or ec::system_failed.
+  [[nodiscard]] static expected<log_writer> resume(const std::filesystem::path& data_file, log_bounds bounds);
+
   log_writer(log_writer&&) noexcept = default;
   log_writer& operator=(log_writer&&) noexcept = default;
 

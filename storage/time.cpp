@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 
 namespace kcx {
 
@@ -76,6 +77,12 @@ std::chrono::minutes offset(scanner& in) {
 }
 
 } // namespace
+
+std::chrono::nanoseconds boot_time_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
+}
 
 timestamp wall_clock_now() {
   return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());

@@ -14,6 +14,10 @@ using timestamp = std::chrono::sys_time<std::chrono::milliseconds>;
 /// Now by the system clock. Only the mains and the actors' clock call it; storage is always told the time.
 [[nodiscard]] timestamp wall_clock_now();
 
+/// Time since the machine started, sleep included: no setting of the wall clock moves it. For the actors that own
+/// leases.
+[[nodiscard]] std::chrono::nanoseconds boot_time_now();
+
 /// "2026-01-31T12:00:00.000Z".
 [[nodiscard]] std::string to_rfc3339(timestamp at);
 

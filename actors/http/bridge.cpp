@@ -33,13 +33,17 @@ http::response no_route(const http::request& ask, const http::routing& where) {
 
 http_bridge::http_bridge(caf::actor_config& cfg, bridge_peers peers, bridge_settings settings)
   : actor_base{cfg, "http_bridge"}, peers_{std::move(peers)}, settings_{std::move(settings)},
-    tokens_{settings_.token_digest} {}
+    tokens_{settings_.token_digest}, claim_logs_{std::make_shared<http::claim_logs>(http::claim_log_options{
+                                       settings_.data_dir, settings_.claim_log_bounds, settings_.make_mask})} {}
 
 http_bridge::behavior_type http_bridge::make_behavior() {
   subscribe();
   return {
     [this](http_atom, const http_exchange_ptr& exchange) { handle(exchange); },
     [this](expire_atom, std::uint64_t id) { expire(id); },
+    [this](exchange_atom, const http_exchange_ptr& ask, const remote_request& wanted, bool several) {
+      exchange({ask, {}}, wanted, several);
+    },
     [this](drain_atom) { draining_ = true; },
     [this](rewire_atom, const database_actor& database) { rewire(database); },
     [this](rewire_atom, const std::vector<reader_actor>& readers) { peers_.readers = readers; },
@@ -129,6 +133,16 @@ void http_bridge::dispatch(const http::route& where, const call& ask) {
   case api_call::get_node: return ask.answer_json(200, node_document());
   case api_call::drain_node: return drain(ask);
   case api_call::inject_fault: return fault_in(ask);
+  case api_call::claim_jobs: return claim_jobs(ask);
+  case api_call::renew_claim: return renew_claim(ask);
+  case api_call::renew_claims: return renew_claims(ask);
+  case api_call::complete_claim: return end_claim(ask, http::claim_end::complete);
+  case api_call::complete_claims: return end_claims(ask, http::claim_end::complete);
+  case api_call::fail_claim: return end_claim(ask, http::claim_end::fail);
+  case api_call::fail_claims: return end_claims(ask, http::claim_end::fail);
+  case api_call::release_claim: return end_claim(ask, http::claim_end::release);
+  case api_call::release_claims: return end_claims(ask, http::claim_end::release);
+  case api_call::put_claim_log: return put_claim_log(ask);
   case api_call::health: return ask.answer(http::text_response(200, "ok\n"));
   case api_call::ready: return ready(ask);
   }
@@ -163,9 +177,9 @@ void http_bridge::rewire(database_actor database) {
 }
 
 void http_bridge::changed(const job_changes& changes) {
-  if (by_job_.empty())
-    return;
   for (const auto& change : *changes) {
+    if (!is_held(change.state))
+      close_logs(change.id);
     const auto [first, last] = by_job_.equal_range(change.id.value);
     std::vector<std::uint64_t> concerned;
     for (auto each = first; each != last; ++each)

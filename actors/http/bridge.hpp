@@ -8,7 +8,9 @@
 
 #include "actors/actor_base.hpp"
 #include "actors/http/authenticate.hpp"
+#include "actors/http/claim_json.hpp"
 #include "actors/http/exchange.hpp"
+#include "actors/http/logs/claim_logs.hpp"
 #include "actors/http/logs/file_thread.hpp"
 #include "actors/http/logs/log_follow.hpp"
 #include "actors/http/parameters.hpp"
@@ -41,6 +43,9 @@ struct bridge_settings {
   bool fault_injection = false;
   /// Where log files are read. Must outlive the actor and every response.
   http::file_executor files;
+  /// How large the logs may grow that workers elsewhere send, and how secrets in them are hidden.
+  std::function<log_bounds()> claim_log_bounds = [] { return log_bounds{}; };
+  std::function<http::byte_mask(const std::vector<std::string>& secrets)> make_mask;
   /// Has what a removed job left on disk removed. Must not block.
   std::function<void(removed_job)> remove_files = [](removed_job) {};
   std::function<timestamp()> clock = wall_clock_now;
@@ -116,6 +121,8 @@ private:
   void read_from(std::size_t tries, const receiver<T>& then, const Ts&... what);
   template <class T, class Handle, class... Ts>
   void write(const Handle& to, const receiver<T>& then, Ts&&... what);
+  template <class T, class Handle, class... Ts>
+  void write_within(std::chrono::milliseconds limit, const Handle& to, const receiver<T>& then, Ts&&... what);
   [[nodiscard]] nlohmann::json shown(const job_record& job) const;
   [[nodiscard]] nlohmann::json node_document() const;
 
@@ -152,7 +159,7 @@ private:
 
   void patch_job(const call& ask);
   void why(const call& ask);
-  void why_queued(const call& ask, const job_record& job);
+  void why_queued(const call& ask, const job_record& job, const job_blockers& others);
 
   // -- jobs that have ended (bridge_keep.cpp) ------------------------------------------------------------------------
 
@@ -175,6 +182,25 @@ private:
   void resume_queue(const call& ask);
   /// Answers with the queue as it is after a change.
   void show_queue(const call& ask, const outcome& result);
+
+  // -- workers elsewhere (bridge_claims.cpp) -------------------------------------------------------------------------
+
+  void claim_jobs(const call& ask);
+  void renew_claim(const call& ask);
+  void renew_claims(const call& ask);
+  /// The calls that end one claim, and many.
+  void end_claim(const call& ask, http::claim_end how);
+  void end_claims(const call& ask, http::claim_end how);
+  void put_claim_log(const call& ask);
+  void add_to_log(const call& ask, const lease_token& token, std::uint64_t offset, const renewal& renewed);
+  /// Fills in the sizes of the logs that are here, then reports.
+  void report(const call& ask, http::claim_report report, std::chrono::milliseconds wait, bool several);
+  void exchange(const call& ask, remote_request wanted, bool several);
+  void exchanged(const call& ask, const remote_request& wanted, bool several, expected<exchange_result>& answer);
+  /// Gives back what a client was granted that did not wait for it.
+  void give_back(const std::vector<expected<job_grant>>& granted);
+  /// Logs of a job that nobody holds any more are complete.
+  void close_logs(job_id job);
 
   // -- logs (bridge_logs.cpp) ----------------------------------------------------------------------------------------
 
@@ -209,6 +235,8 @@ private:
   bridge_peers peers_;
   bridge_settings settings_;
   http::token_check tokens_;
+  /// Shared with work on the file threads.
+  std::shared_ptr<http::claim_logs> claim_logs_;
   std::size_t next_reader_ = 0;
   bool draining_ = false;
   std::uint64_t requests_ = 0;

@@ -34,9 +34,15 @@ void http_bridge::read_from(std::size_t tries, const receiver<T>& then, const Ts
 
 template <class T, class Handle, class... Ts>
 void http_bridge::write(const Handle& to, const receiver<T>& then, Ts&&... what) {
+  write_within<T>(settings_.write_timeout, to, then, std::forward<Ts>(what)...);
+}
+
+template <class T, class Handle, class... Ts>
+void http_bridge::write_within(std::chrono::milliseconds limit, const Handle& to, const receiver<T>& then,
+                               Ts&&... what) {
   if (!to)
     return then(unanswered_write(caf::error{}));
-  request(to, settings_.write_timeout, std::forward<Ts>(what)...)
+  request(to, limit, std::forward<Ts>(what)...)
     .then([then](expected<T>& answer) { then(std::move(answer)); },
           [then](caf::error& cause) { then(unanswered_write(cause)); });
 }

@@ -10,7 +10,8 @@
 
 namespace kcx {
 
-/// `respond` may be called from any thread; the first call wins. Dropping the exchange without an answer gives the
+/// `respond` may be called from any thread; the first call wins. False: another came before, or the client is gone (one
+/// that leaves at this very moment is not noticed). Dropping the exchange without an answer gives the
 /// client a 503 `outcome_unknown`. Copies are not needed: it travels by shared pointer.
 struct http_exchange {
   http::request request;

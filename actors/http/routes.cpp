@@ -33,16 +33,27 @@ constexpr route table[] = {
   {"GET", "/v1/node", scope::read, api_call::get_node, "The node itself"},
   {"POST", "/v1/node/drain", scope::admin, api_call::drain_node, "Take no new jobs, end those that run, stop"},
   {"POST", "/v1/node/faults", scope::admin, api_call::inject_fault, "Make an actor throw (fault injection)"},
+  {"POST", "/v1/claims", scope::work, api_call::claim_jobs, "Claim jobs for a worker elsewhere"},
+  {"POST", "/v1/claims/{token}/renew", scope::work, api_call::renew_claim, "Keep a claimed job; the first confirms it"},
+  {"POST", "/v1/claims/{token}/complete", scope::work, api_call::complete_claim, "Report how a claimed job ended"},
+  {"POST", "/v1/claims/{token}/fail", scope::work, api_call::fail_claim, "Report that it ended in another way"},
+  {"POST", "/v1/claims/{token}/release", scope::work, api_call::release_claim, "Give a claimed job back"},
+  {"PUT", "/v1/claims/{token}/log", scope::work, api_call::put_claim_log, "Add to the log of a claimed job"},
+  {"POST", "/v1/claims/renew", scope::work, api_call::renew_claims, "Keep many"},
+  {"POST", "/v1/claims/complete", scope::work, api_call::complete_claims, "Report many"},
+  {"POST", "/v1/claims/fail", scope::work, api_call::fail_claims, "Report many that ended in another way"},
+  {"POST", "/v1/claims/release", scope::work, api_call::release_claims, "Give many back"},
   {"GET", "/healthz", scope::none, api_call::health, "The process answers"},
   {"GET", "/readyz", scope::none, api_call::ready, "The node can take jobs"},
 };
 
-/// Matches segment by segment; an "{id}" takes any one that is not empty, a "{name}" any text that is not.
+/// Matches segment by segment; an "{id}" or "{token}" takes any one that is not empty, a "{name}" any text that is not.
 bool matches(std::string_view pattern, std::string_view path, routing& found) {
   const auto at = pattern.find('{');
   if (at == std::string_view::npos)
     return pattern == path;
   const bool names = pattern.substr(at).starts_with("{name}");
+  const bool ids = pattern.substr(at).starts_with("{id}");
   const auto tail = pattern.substr(pattern.find('}') + 1);
   if (tail.find('{') != std::string_view::npos) {
     const auto end = path.substr(0, at) == pattern.substr(0, at) ? path.find('/', at) : std::string_view::npos;
@@ -56,7 +67,7 @@ bool matches(std::string_view pattern, std::string_view path, routing& found) {
   const auto text = path.substr(at, path.size() - at - tail.size());
   if (!names && text.find('/') != std::string_view::npos)
     return false;
-  (names ? found.name : found.id) = text;
+  (ids ? found.id : found.name) = text;
   return true;
 }
 
@@ -76,6 +87,7 @@ std::string_view to_string(scope needed) noexcept {
   case scope::submit: return "submit";
   case scope::cancel: return "cancel";
   case scope::admin: return "admin";
+  case scope::work: return "work";
   }
   return "unknown";
 }

@@ -12,7 +12,7 @@
 namespace kcx::http {
 
 /// What a token must allow. `none` needs no token at all.
-enum class scope : std::uint8_t { none, read, submit, cancel, admin };
+enum class scope : std::uint8_t { none, read, submit, cancel, admin, work };
 
 [[nodiscard]] std::string_view to_string(scope needed) noexcept;
 
@@ -45,14 +45,24 @@ enum class api_call : std::uint8_t {
   get_node,
   drain_node,
   inject_fault,
+  claim_jobs,
+  renew_claim,
+  renew_claims,
+  complete_claim,
+  complete_claims,
+  fail_claim,
+  fail_claims,
+  release_claim,
+  release_claims,
+  put_claim_log,
   health,
   ready,
 };
 
 struct route {
   std::string_view method;
-  /// "{id}" stands for one segment, the number of a job; "{name}" for any text, which may hold slashes.
-  /// "{name}" comes last if both are there.
+  /// "{id}" stands for one segment, the number of a job; "{token}" for one that a claim gave; "{name}" for any text,
+  /// which may hold slashes. "{name}" comes last if "{id}" is there, too.
   std::string_view path;
   scope needs;
   api_call call;
@@ -64,7 +74,7 @@ struct route {
 /// Where a request leads. Without `found`: 404 if `allowed` is empty, else 405 with it as the Allow header.
 struct routing {
   const route* found = nullptr;
-  /// What stands where the path has "{id}" and "{name}"; empty if it has none.
+  /// What stands where the path has "{id}", and "{name}" or "{token}"; empty if it has none.
   std::string id;
   std::string name;
   std::string allowed;

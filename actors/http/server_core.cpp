@@ -80,7 +80,7 @@ void server_core::deliver(const std::weak_ptr<session>& to, std::uint64_t ticket
 namespace detail {
 
 bool answer_slot::put(response answer) {
-  if (answered_.exchange(true))
+  if (answered_.exchange(true) || to_.expired())
     return false;
   core_->deliver(to_, request_, std::move(answer));
   return true;

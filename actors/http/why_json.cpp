@@ -74,9 +74,53 @@ void add_turn(json& reasons, const dispatch_view& seen) {
     reasons.push_back(reason("turn", "Many jobs are before it: it is not among those read into memory yet."));
 }
 
+void add_needs(json& reasons, const job_record& job, const job_blockers& others) {
+  auto open = json::array();
+  std::string names;
+  auto keyed = false;
+  for (const auto& need : others.needs) {
+    const auto asked = std::ranges::any_of(job.spec.needs, [&](const auto& each) { return each.job == need.job; });
+    keyed = keyed || !asked;
+    open.push_back({{"id", need.job.value},
+                    {"if", asked ? json(to_string(need.condition)) : json(nullptr)},
+                    {"state", to_string(need.state)}});
+    names +=
+      (names.empty() ? "" : ", ") + std::to_string(need.job.value) + " (" + std::string{to_string(need.state)} + ")";
+  }
+  const auto unnamed = others.open_needs - static_cast<std::int64_t>(others.needs.size());
+  if (unnamed > 0)
+    names += " and " + counted(unnamed, "other");
+  auto text = names.empty()            ? std::string{"Jobs that it needs have ended just now."}
+              : others.open_needs == 1 ? "It waits for the end of job " + names + "."
+                                       : "It waits for the end of jobs " + names + ".";
+  if (keyed)
+    text += " One of them had its unique key before, and its processes are still being ended.";
+  reasons.push_back(reason("needs", std::move(text), {{"needs", std::move(open)}, {"open", others.open_needs}}));
+}
+
+void add_group(json& reasons, const job_record& job, const job_blockers& others) {
+  if (others.group_limit == 0)
+    return;
+  const json figures{{"group", job.spec.group},
+                     {"held", others.group_held},
+                     {"limit", others.group_limit},
+                     {"next", others.group_next.value == 0 ? json(nullptr) : json(others.group_next.value)}};
+  if (others.group_held >= others.group_limit)
+    reasons.push_back(reason("group",
+                             counted(others.group_held, "job") + " of its group " + job.spec.group +
+                               (others.group_held == 1 ? " runs" : " run") + "; it starts when fewer than " +
+                               std::to_string(others.group_limit) + " do.",
+                             figures));
+  else if (others.group_next.value != 0 && others.group_next != job.id)
+    reasons.push_back(reason("group",
+                             "Job " + std::to_string(others.group_next.value) + " of its group " + job.spec.group +
+                               " was submitted before it and starts first.",
+                             figures));
+}
+
 } // namespace
 
-json why_document(const job_record& job) {
+json why_document(const job_record& job, const job_blockers& others) {
   auto reasons = json::array();
   if (is_final(job.state))
     reasons.push_back(reason("ended", "It has ended: " + std::string{to_string(job.state)} + "."));
@@ -85,7 +129,7 @@ json why_document(const job_record& job) {
   else if (job.state == job_state::running)
     reasons.push_back(reason("running", "It runs on " + job.worker + "."));
   else if (job.state == job_state::blocked)
-    reasons.push_back(reason("needs", "Jobs that it needs have not ended."));
+    add_needs(reasons, job, others);
   else if (job.state == job_state::scheduled && job.reason == job_reason::retry)
     reasons.push_back(reason("retry",
                              "Its attempt " + std::to_string(job.attempt) + " failed; the next one begins at " +
@@ -97,7 +141,8 @@ json why_document(const job_record& job) {
   return document_of(job, std::move(reasons));
 }
 
-json why_queued_document(const job_record& job, const std::optional<queue_info>& queue, const dispatch_view& seen) {
+json why_queued_document(const job_record& job, const std::optional<queue_info>& queue, const dispatch_view& seen,
+                         const job_blockers& others) {
   auto reasons = json::array();
   if (queue && queue->paused_at)
     reasons.push_back(reason(
@@ -106,7 +151,9 @@ json why_queued_document(const job_record& job, const std::optional<queue_info>&
       {{"queue", queue->name}, {"paused_at", to_rfc3339(*queue->paused_at)}, {"paused_by", queue->paused_by}}));
   if (seen.draining)
     reasons.push_back(reason("draining", "The node is stopping and starts no more jobs."));
-  add_labels(reasons, seen);
+  add_group(reasons, job, others);
+  if (reasons.empty())
+    add_labels(reasons, seen);
   if (reasons.empty()) {
     add_turn(reasons, seen);
     add_slots(reasons, job, seen);

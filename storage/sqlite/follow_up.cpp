@@ -6,15 +6,33 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <map>
+
 namespace kcx::sqlite {
 
 namespace {
 
-need_condition read_condition(const cursor& row, int column) {
-  const auto condition = parse_need_condition(row.text(column));
-  if (!condition)
-    throw bad_value{"a stored condition is unknown"};
-  return *condition;
+/// Needs that lead back to their own job. The refs alone have no cycle, but a ref may stand for an earlier job of the
+/// array, which was given back for the sake of its unique key.
+std::vector<field_error> find_cycle(const accepted_jobs& accepted, const std::vector<std::size_t>& linked,
+                                    bool several) {
+  std::map<job_id, std::size_t> open;
+  for (const auto i : linked)
+    open.emplace(accepted.jobs[i].id, i);
+  const auto waits = [&](std::size_t i) {
+    const auto& needs = accepted.jobs[i].spec.needs;
+    return std::any_of(needs.begin(), needs.end(), [&](const auto& need) { return open.contains(need.job); });
+  };
+  // Whatever waits for nothing in the array is in no cycle, and then nothing waits for that.
+  while (std::erase_if(open, [&](const auto& each) { return !waits(each.second); }) != 0) {
+  }
+  std::vector<field_error> found;
+  for (const auto& [job, i] : open)
+    for (std::size_t n = 0; n < accepted.jobs[i].spec.needs.size(); ++n)
+      if (open.contains(accepted.jobs[i].spec.needs[n].job))
+        found.push_back({need_pointer(i, n, several), "leads back to this job: it would wait for ever"});
+  return found;
 }
 
 job_change waiting_change(job_id id, job_state state, job_reason reason, timestamp at) {
@@ -53,26 +71,33 @@ outcome sqlite_store::link_needs(const submission& asked, accepted_jobs& accepte
   for (std::size_t i = 0; i < asked.specs.size(); ++i)
     context.by_ref.emplace(asked.specs[i].ref, i);
   error refused{ec::invalid_input, "a job needs one that is not there", {}};
+  std::vector<std::size_t> linked;
+  job_id last;
   for (std::size_t i = 0; i < accepted.jobs.size() && refused.fields.size() < most_errors; ++i) {
     auto& job = accepted.jobs[i];
-    if (job.state != job_state::blocked || !accepted.is_new(job.id))
+    // New ids ascend: one that does not is given back once more.
+    if (job.state != job_state::blocked || !accepted.is_new(job.id) || job.id <= last)
       continue;
+    last = job.id;
     auto& needs = job.spec.needs;
     const auto by_ref = std::any_of(needs.begin(), needs.end(), [](const auto& each) { return !each.ref.empty(); });
     const auto wrong = resolve_needs(context, i, needs);
     refused.fields.insert(refused.fields.end(), wrong.begin(), wrong.end());
-    if (!refused.fields.empty())
-      continue;
-    if (by_ref)
+    if (by_ref && wrong.empty())
       db_->use(sql::update_spec).bind(job.id, to_stored_json(job.spec).dump()).run();
-    auto all = predecessors(job.spec);
-    all.insert(all.end(), needs.begin(), needs.end());
-    if (block_on(job.id, all, now).change.state == job_state::blocked)
-      continue;
-    job = stored_job(job.id);
+    linked.push_back(i);
   }
+  if (refused.fields.empty())
+    refused.fields = find_cycle(accepted, linked, asked.several);
   if (!refused.fields.empty())
     return refused;
+  for (const auto i : linked) {
+    auto& job = accepted.jobs[i];
+    auto all = predecessors(job.spec);
+    all.insert(all.end(), job.spec.needs.begin(), job.spec.needs.end());
+    if (block_on(job.id, all, now).change.state != job_state::blocked)
+      job = stored_job(job.id);
+  }
   return done{};
 }
 

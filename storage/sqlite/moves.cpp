@@ -93,6 +93,8 @@ expected<transition_result> sqlite_store::finish(const attempt_result& result, t
       return row.error();
     if (!is_held(row->state) || row->attempt != result.key.attempt)
       return finished_before(*row, result);
+    if (result.nonce && static_cast<std::uint64_t>(row->nonce) != *result.nonce)
+      return stale(result.key);
     return finish_held(*row, result, now);
   });
 }
@@ -101,7 +103,8 @@ expected<transition_result> sqlite_store::finished_before(const hot_row& row, co
   auto stored = db_->use(sql::select_attempt);
   const auto same = stored.bind(result.key.job, result.key.attempt).step() &&
                     stored.text(0) == to_string(result.outcome) && stored.optional_number(1) == result.exit_code &&
-                    stored.optional_number(2) == result.signal;
+                    stored.optional_number(2) == result.signal &&
+                    (!result.nonce || static_cast<std::uint64_t>(stored.integer(9)) == *result.nonce);
   if (!same)
     return stale(result.key);
   transition_result answer;

@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t largest_page = 1'000;
 /// How many ids one step of a filtered search covers, before the clock is looked at.
 constexpr std::int64_t window = 20'000;
+/// How many lanes the search for the oldest queued job looks at.
+constexpr int most_heads = 1'000;
 
 /// One read transaction: everything inside it sees the same moment.
 class snapshot {
@@ -51,7 +53,7 @@ std::string search_text(const job_filter& filter) {
     if (*value)
       text += std::string{" AND j."} + column + " = ?";
   if (filter.label)
-    text += " AND j.labels IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = ?)";
+    text += " AND j.labels <> '[]' AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = ?)";
   return text + " ORDER BY j.id DESC LIMIT ?";
 }
 
@@ -82,6 +84,7 @@ public:
   expected<std::pair<attempt_key, log_summary>> log_of(job_id id, std::int32_t attempt) override;
   expected<queue_stats> stats() override;
   expected<std::vector<queue_info>> queues() override;
+  expected<job_blockers> blockers(job_id id) override;
 
 private:
   template <class Query>
@@ -179,9 +182,13 @@ expected<queue_stats> sqlite_reader::stats() {
       if (row.step() && row.integer(0) > 0)
         stats.jobs_by_state[state] = row.integer(0);
     }
-    auto oldest = db_->use(sql::select_oldest_queued);
-    if (oldest.step())
-      stats.oldest_queued_at = oldest.optional_time(0);
+    lane_name lane;
+    for (auto seen = 0; seen < most_heads && next_lane(*db_, lane); ++seen) {
+      auto head = db_->use(sql::select_lane_head);
+      const auto at = head.bind(lane.project, lane.queue, lane.labels).step() ? head.optional_time(0) : std::nullopt;
+      if (at && (!stats.oldest_queued_at || *at < *stats.oldest_queued_at))
+        stats.oldest_queued_at = at;
+    }
     stats.database_bytes = file_bytes(db_->file());
     stats.wal_bytes = file_bytes(db_->file().string() + "-wal");
     return stats;
@@ -209,6 +216,30 @@ expected<std::vector<queue_info>> sqlite_reader::queues() {
       queues.push_back(std::move(queue));
     }
     return queues;
+  });
+}
+
+expected<job_blockers> sqlite_reader::blockers(job_id id) {
+  constexpr std::int64_t most_needs = 20;
+  return read([&]() -> expected<job_blockers> {
+    job_blockers found;
+    auto job = db_->use(sql::select_group_of);
+    if (!job.bind(id).step())
+      return missing_job(*db_, id);
+    if (!job.is_null(0)) {
+      auto group = db_->use(sql::select_group);
+      group.bind(job.text(0)).step();
+      found.group_held = group.integer(0);
+      found.group_next = job_id{group.integer(1)};
+      found.group_limit = job.number(1);
+    }
+    auto needs = db_->use(sql::select_open_needs);
+    needs.bind(id, most_needs);
+    while (needs.step())
+      found.needs.push_back({job_id{needs.integer(0)}, read_condition(needs, 1), read_state(needs, 2)});
+    auto count = db_->use(sql::count_open_needs);
+    found.open_needs = count.bind(id).step() ? count.integer(0) : 0;
+    return found;
   });
 }
 

@@ -28,6 +28,10 @@ job_reason read_reason(const cursor& row, int column) {
   return known(parse_job_reason(row.text(column)), row, column);
 }
 
+need_condition read_condition(const cursor& row, int column) {
+  return known(parse_need_condition(row.text(column)), row, column);
+}
+
 std::vector<std::string> read_labels(const cursor& row, int column) {
   if (row.is_null(column))
     return {};
@@ -35,6 +39,20 @@ std::vector<std::string> read_labels(const cursor& row, int column) {
   if (!labels.is_array())
     throw bad_value{"stored labels are no array"};
   return labels.get<std::vector<std::string>>();
+}
+
+std::string labels_text(std::vector<std::string> labels) {
+  std::sort(labels.begin(), labels.end());
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+  return nlohmann::json(labels).dump();
+}
+
+bool next_lane(connection& db, lane_name& lane) {
+  auto row = db.use(sql::select_next_lane);
+  if (!row.bind(lane.project, lane.queue, lane.labels).step())
+    return false;
+  lane = {row.text(0), row.text(1), row.text(2)};
+  return true;
 }
 
 ready_job read_ready(const cursor& row, int first) {

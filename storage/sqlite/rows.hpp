@@ -19,15 +19,26 @@ namespace kcx::sqlite {
 /// A row of KCX_READY_COLUMNS, beginning at column `first`.
 [[nodiscard]] ready_job read_ready(const cursor& row, int first = 0);
 
-/// The labels column: a JSON array, or NULL for none.
+/// The labels column: a JSON array, sorted, each once, so that equal sets are equal texts.
+[[nodiscard]] std::string labels_text(std::vector<std::string> labels);
+/// A column that holds a JSON array of texts, or NULL for none.
 [[nodiscard]] std::vector<std::string> read_labels(const cursor& row, int column);
 
 [[nodiscard]] job_state read_state(const cursor& row, int column);
+[[nodiscard]] need_condition read_condition(const cursor& row, int column);
 [[nodiscard]] job_reason read_reason(const cursor& row, int column);
 
 /// The steps of the job's latest attempt, one per step of its spec, those not reported yet as what follows from the
 /// job's state.
 [[nodiscard]] std::vector<step_record> read_steps(connection& db, const job_record& job);
+
+/// The first lane with queued jobs behind this one; false if there is none. A lane is project, queue and labels_text().
+struct lane_name {
+  std::string project;
+  std::string queue;
+  std::string labels;
+};
+[[nodiscard]] bool next_lane(connection& db, lane_name& lane);
 
 /// The error for a job that is not there: gone if there ever was one of this id, else not_found.
 [[nodiscard]] error missing_job(connection& db, job_id id);

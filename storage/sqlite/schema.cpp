@@ -30,7 +30,7 @@ CREATE TABLE jobs (
   name        TEXT NOT NULL,
   project     TEXT NOT NULL,
   queue       TEXT NOT NULL,
-  labels      TEXT,                               -- JSON array, NULL if none
+  labels      TEXT NOT NULL,                      -- JSON array, sorted, each once
   order_key   INTEGER NOT NULL,
   weight      INTEGER NOT NULL CHECK (weight >= 1),
   plain       INTEGER NOT NULL,                   -- 1: its end needs nothing of its spec (no retries, steps, secrets)
@@ -39,6 +39,7 @@ CREATE TABLE jobs (
   interrupts  INTEGER NOT NULL DEFAULT 0 CHECK (interrupts BETWEEN 0 AND uncounted),
   worker      TEXT,
   nonce       INTEGER,
+  lease_ms    INTEGER,                            -- of the latest claim; NULL: by a worker of the node itself
   created_at  INTEGER NOT NULL,
   changed_at  INTEGER NOT NULL,
   queued_at   INTEGER,
@@ -69,12 +70,13 @@ CREATE TABLE jobs (
 ) STRICT;
 
 -- Each holds the state that it is limited to, too: so SQLite can count by the index alone.
-CREATE INDEX jobs_ready ON jobs (state, order_key) WHERE state = 'queued';
+CREATE INDEX jobs_ready ON jobs (state, project, queue, labels, order_key) WHERE state = 'queued';
 CREATE INDEX jobs_scheduled ON jobs (state, run_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_blocked ON jobs (state) WHERE state = 'blocked';
 CREATE INDEX jobs_held ON jobs (worker) WHERE state IN ('running', 'cancelling');
 CREATE INDEX jobs_final ON jobs (state, dead_letter)
   WHERE state IN ('succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted', 'skipped');
+CREATE INDEX jobs_retries ON jobs (retry_of) WHERE retry_of IS NOT NULL;
 CREATE INDEX jobs_dead ON jobs (dead_letter) WHERE dead_letter = 1;
 CREATE INDEX jobs_impatient ON jobs (wait_until) WHERE wait_until IS NOT NULL;
 CREATE INDEX jobs_group ON jobs (grp, state, id) WHERE grp IS NOT NULL AND finished_at IS NULL;

@@ -1,10 +1,11 @@
-/// The class behind open_sqlite_store(); not for users of the store. Its parts are in store.cpp (transactions,
-/// claiming), submit.cpp (inserting), follow_up.cpp (needs), moves.cpp (finishing, cancelling, promoting) and
-/// upkeep.cpp (retrying, removing, pausing).
+/// The class behind open_sqlite_store(); not for users of the store. Its parts are in store.cpp (transactions),
+/// claim.cpp (claiming, what is ready), submit.cpp (inserting), follow_up.cpp (needs), moves.cpp (finishing,
+/// cancelling, promoting) and upkeep.cpp (retrying, removing, pausing).
 #pragma once
 
 #include "storage/job_store.hpp"
 #include "storage/sqlite/connection.hpp"
+#include "storage/sqlite/rows.hpp"
 #include "storage/sqlite/statements.hpp"
 #include "storage/sqlite/store.hpp"
 
@@ -61,7 +62,9 @@ public:
   expected<std::vector<transition_result>> end_held(const std::optional<std::string>& worker, attempt_outcome how,
                                                     timestamp now, std::size_t limit,
                                                     const log_lookup& log_of) override;
-  expected<std::vector<ready_job>> ready_jobs(std::int64_t after_key, job_id after_id, std::size_t limit) override;
+  expected<std::vector<leased_attempt>> leased_attempts() override;
+  expected<ready_window> ready_jobs(std::size_t limit) override;
+  expected<ready_window> ready_jobs_behind(const ready_job& last, std::size_t limit) override;
 
   expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets, timestamp now,
                              retry_what what) override;
@@ -100,6 +103,7 @@ private:
   void supersede(const job_record& job, timestamp now, accepted_jobs& accepted);
   void find_heads(follow_up& done);
   void refresh(accepted_jobs& accepted);
+  static void repeat_jobs(accepted_jobs& accepted);
   job_record stored_job(job_id id);
   /// Held jobs of the key: until they are gone, another one must wait.
   std::vector<job_need> predecessors(const job_spec& spec);
@@ -121,10 +125,15 @@ private:
   enum class readiness { open, blocked };
   job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {},
                         readiness is = readiness::open);
+  /// Those of the needs that are still to end, each in the shape of its latest retry.
+  std::vector<job_need> needs_of_retry(const job_spec& spec);
   std::optional<job_id> holder_of_key(const std::string& key);
   /// What the needed jobs, which have ended, leave to the one that is claimed.
   std::vector<need_grant> left_by(const std::vector<job_need>& needs);
   expected<job_id> job_of_nonce(const claim_request& request);
+  /// Names of lanes with queued jobs, none of a paused queue, at most `limit`.
+  std::vector<lane_name> lanes(std::size_t limit);
+  void read_lane(const lane_name& lane, std::int64_t after_key, job_id after, std::size_t limit, ready_window& window);
 
   expected<hot_row> load(job_id id);
   expected<transition_result> cancel_one(job_id id, const std::string& who, timestamp now);

@@ -130,8 +130,9 @@ inline constexpr const char* select_by_nonce =
 /// Takes a queued job. By rowid.
 inline constexpr const char* claim_if_queued =
   "UPDATE jobs SET state = 'running', reason = 'none', cause = 'none', message = '', attempt = attempt + 1, "
-  "worker = ?2, nonce = ?3, claimed_at = ?4, changed_at = ?4, started_at = NULL, exit_code = NULL, signal = NULL, "
-  "duration_ms = NULL, log_bytes = 0, log_cut = 0, version = version + 1 WHERE id = ?1 AND state = 'queued'";
+  "worker = ?2, nonce = ?3, claimed_at = ?4, lease_ms = ?5, changed_at = ?4, started_at = NULL, exit_code = NULL, "
+  "signal = NULL, duration_ms = NULL, log_bytes = 0, log_cut = 0, version = version + 1 WHERE id = ?1 AND state = "
+  "'queued'";
 
 /// By rowid.
 inline constexpr const char* confirm_if_held =
@@ -172,7 +173,7 @@ inline constexpr const char* insert_result =
   "INSERT INTO results (job, attempt, outputs, artifact_files, artifact_bytes, artifact_cut) VALUES (?, ?, ?, ?, ?, ?)";
 /// How an attempt ended. By primary key.
 inline constexpr const char* select_attempt =
-  "SELECT outcome, exit_code, signal, led_to, reason, worker, finished_at, log_bytes, log_cut FROM attempts "
+  "SELECT outcome, exit_code, signal, led_to, reason, worker, finished_at, log_bytes, log_cut, nonce FROM attempts "
   "WHERE job = ? AND attempt = ?";
 /// Steps that their attempt left running end with it. By primary key.
 inline constexpr const char* end_running_steps =
@@ -191,7 +192,7 @@ inline constexpr const char* cancel_if_waiting =
 
 /// By rowid.
 inline constexpr const char* update_if_waiting =
-  "UPDATE jobs SET order_key = ?2, labels = ?3, run_at = ?4, wait_until = coalesce(?5, wait_until), "
+  "UPDATE jobs SET order_key = ?2, labels = ?3, run_at = iif(?6, ?4, run_at), wait_until = coalesce(?5, wait_until), "
   "version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
 inline constexpr const char* update_spec = "UPDATE job_specs SET spec = ?2 WHERE job = ?1";
 /// By rowid.
@@ -218,27 +219,44 @@ inline constexpr const char* expire_if_waiting =
 inline constexpr const char* select_next_impatient =
   "SELECT min(wait_until) FROM jobs WHERE wait_until IS NOT NULL AND state IN ('queued', 'blocked')";
 
-/// jobs_held, in its order: by id, the planner would rather scan the whole table.
+/// jobs_held, in its order: by id, the planner would rather scan the whole table. What is held by leases is passed
+/// over.
 inline constexpr const char* select_held =
-  "SELECT id, attempt, started_at FROM jobs WHERE state IN ('running', 'cancelling') ORDER BY worker, id LIMIT ?";
+  "SELECT id, attempt, started_at FROM jobs WHERE state IN ('running', 'cancelling') AND lease_ms IS NULL "
+  "ORDER BY worker, id LIMIT ?";
 /// jobs_held.
 inline constexpr const char* select_held_by =
   "SELECT id, attempt, started_at FROM jobs WHERE state IN ('running', 'cancelling') AND worker = ?2 "
-  "ORDER BY id LIMIT ?1";
+  "AND lease_ms IS NULL ORDER BY id LIMIT ?1";
+/// jobs_held.
+inline constexpr const char* select_leased =
+  "SELECT id, attempt, nonce, worker, project, weight, lease_ms, claimed_at, started_at IS NOT NULL, "
+  "state = 'cancelling' FROM jobs WHERE state IN ('running', 'cancelling') AND lease_ms IS NOT NULL "
+  "ORDER BY worker, id";
 
-/// jobs_ready, in its order; jobs of paused queues are passed over.
+/// The next lane that has queued jobs, behind one in the order of names. jobs_ready, alone: one step from lane to lane
+/// however many jobs lie between.
+inline constexpr const char* select_next_lane =
+  "SELECT project, queue, labels FROM jobs INDEXED BY jobs_ready WHERE state = 'queued' "
+  "AND (project, queue, labels) > (?, ?, ?) ORDER BY project, queue, labels LIMIT 1";
+/// The ready jobs of one lane behind a place in it. jobs_ready, in its order.
 inline constexpr const char* select_ready =
-  "SELECT " KCX_READY_COLUMNS " FROM jobs j WHERE state = 'queued' AND (order_key, id) > (?, ?) "
-  "AND (grp IS NULL OR (NOT EXISTS (SELECT 1 FROM jobs e WHERE e.grp = j.grp AND e.state = 'queued' "
-  "AND e.finished_at IS NULL AND e.id < j.id) AND group_limit > (SELECT count(*) FROM jobs h WHERE h.grp = j.grp "
-  "AND h.state IN ('running', 'cancelling') AND h.finished_at IS NULL))) "
-  "AND queue NOT IN (SELECT p.queue FROM paused_queues p) ORDER BY order_key, id LIMIT ?";
+  "SELECT " KCX_READY_COLUMNS " FROM jobs j INDEXED BY jobs_ready WHERE state = 'queued' AND project = ? "
+  "AND queue = ? AND labels = ? AND (order_key, id) > (?, ?) "
+  "AND (grp IS NULL OR (id = (SELECT min(e.id) FROM jobs e WHERE e.grp = j.grp AND e.state = 'queued' "
+  "AND e.finished_at IS NULL) AND group_limit > (SELECT count(*) FROM jobs h WHERE h.grp = j.grp "
+  "AND h.state IN ('running', 'cancelling') AND h.finished_at IS NULL))) ORDER BY order_key, id LIMIT ?";
+/// By primary key.
+inline constexpr const char* is_paused = "SELECT 1 FROM paused_queues WHERE queue = ?";
 
 // -- keeping and removing ---------------------------------------------------------------------------------------------
 
 /// What a retry needs to know. By rowid, twice.
 inline constexpr const char* select_for_retry =
   "SELECT j.state, s.spec, s.secret_names, j.dead_letter FROM jobs j JOIN job_specs s ON s.job = j.id WHERE j.id = ?";
+/// The latest retry of a job. jobs_retries, alone.
+inline constexpr const char* select_latest_retry =
+  "SELECT max(id) FROM jobs WHERE retry_of = ? AND retry_of IS NOT NULL";
 /// By rowid.
 inline constexpr const char* discard_if_dead = "UPDATE jobs SET dead_letter = 0 WHERE id = ? AND dead_letter = 1";
 /// By rowid; everything that belongs to the job goes with it, by the foreign keys.
@@ -279,7 +297,7 @@ inline constexpr const char* select_node_id = "SELECT node_id FROM node";
 /// jobs_final, alone.
 inline constexpr const char* count_final =
   "SELECT state, count(*) FROM jobs WHERE state IN " KCX_FINAL_STATES " GROUP BY state";
-/// jobs_ready.
+/// jobs_ready, alone.
 inline constexpr const char* count_queued_by_queue =
   "SELECT queue, count(*) FROM jobs WHERE state = 'queued' GROUP BY queue";
 /// jobs_held.
@@ -292,8 +310,16 @@ inline constexpr const char* count_scheduled = "SELECT count(*) FROM jobs WHERE 
 /// jobs_held.
 inline constexpr const char* count_held =
   "SELECT state, count(*) FROM jobs WHERE state IN ('running', 'cancelling') GROUP BY state";
-/// jobs_ready: the head of the queue is among the oldest, and looking at the first of it is enough for a gauge.
-inline constexpr const char* select_oldest_queued =
-  "SELECT min(queued_at) FROM (SELECT queued_at FROM jobs WHERE state = 'queued' ORDER BY order_key LIMIT 1000)";
+/// When the job at the head of a lane was queued: the oldest one is among the heads, unless priorities moved it, and
+/// that is enough for a gauge. jobs_ready.
+inline constexpr const char* select_lane_head =
+  "SELECT queued_at FROM jobs INDEXED BY jobs_ready WHERE state = 'queued' AND project = ? AND queue = ? "
+  "AND labels = ? ORDER BY order_key LIMIT 1";
+/// Needs of a job that have not ended. open_needs_of, then by rowid.
+inline constexpr const char* select_open_needs =
+  "SELECT need, condition, state FROM open_needs JOIN jobs ON id = need WHERE job = ? ORDER BY need LIMIT ?";
+inline constexpr const char* count_open_needs = "SELECT count(*) FROM open_needs WHERE job = ?";
+/// By rowid.
+inline constexpr const char* select_group_of = "SELECT grp, group_limit FROM jobs WHERE id = ?";
 
 } // namespace kcx::sqlite::sql

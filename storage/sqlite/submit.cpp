@@ -16,12 +16,6 @@ bool is_plain(const job_spec& spec) {
          spec.secrets.empty();
 }
 
-std::optional<std::string> labels_json(const job_spec& spec) {
-  if (spec.labels.empty())
-    return std::nullopt;
-  return nlohmann::json(spec.labels).dump();
-}
-
 std::optional<std::string> secret_names(const job_spec& spec) {
   if (spec.secrets.empty())
     return std::nullopt;
@@ -49,8 +43,8 @@ job_record sqlite_store::insert_one(const job_spec& spec, timestamp now, std::op
   if (spec.wait_limit)
     wait_until = (later ? *spec.run_at : now) + *spec.wait_limit;
   db_->use(sql::insert_job)
-    .bind(to_string(job.state), spec.name, spec.project, spec.queue, labels_json(spec), job.order_key, spec.weight,
-          is_plain(spec), now, job.queued_at, job.run_at, retry_of, wait_until,
+    .bind(to_string(job.state), spec.name, spec.project, spec.queue, labels_text(spec.labels), job.order_key,
+          spec.weight, is_plain(spec), now, job.queued_at, job.run_at, retry_of, wait_until,
           spec.unique_key.empty() ? std::nullopt : std::optional{spec.unique_key},
           spec.group.empty() ? std::nullopt : std::optional{spec.group}, spec.group_limit)
     .run();
@@ -146,11 +140,18 @@ std::optional<timestamp> sqlite_store::forget_answers(timestamp now) {
 void sqlite_store::refresh(accepted_jobs& accepted) {
   // Jobs of an array can end at the hands of later ones.
   for (const auto& other : accepted.others) {
-    const auto found = std::find_if(accepted.jobs.begin(), accepted.jobs.end(),
-                                    [&](const job_record& job) { return job.id == other.change.id; });
-    if (found != accepted.jobs.end())
-      *found = stored_job(found->id);
+    for (auto& job : accepted.jobs)
+      if (job.id == other.change.id)
+        job = stored_job(job.id);
   }
+}
+
+void sqlite_store::repeat_jobs(accepted_jobs& accepted) {
+  // A job of an array that was given for a later one of its unique key stands there twice.
+  std::unordered_map<std::int64_t, std::size_t> first;
+  for (std::size_t i = 0; i < accepted.jobs.size(); ++i)
+    if (const auto [known, fresh] = first.emplace(accepted.jobs[i].id.value, i); !fresh)
+      accepted.jobs[i] = accepted.jobs[known->second];
 }
 
 expected<accepted_jobs> sqlite_store::submit(const submission& asked, timestamp now) {
@@ -174,7 +175,7 @@ expected<accepted_jobs> sqlite_store::submit(const submission& asked, timestamp 
       auto existing = meet_key(spec, asked.several ? "/" + std::to_string(i) : "", now, accepted);
       if (!existing)
         return std::move(existing).error();
-      if (*existing)
+      if (*existing && (*existing)->id.value <= highest)
         accepted.existing.push_back((*existing)->id);
       const auto blocked = !*existing && (!spec.needs.empty() || !predecessors(spec).empty());
       accepted.jobs.push_back(*existing ? std::move(**existing)
@@ -185,6 +186,7 @@ expected<accepted_jobs> sqlite_store::submit(const submission& asked, timestamp 
     refresh(accepted);
     if (auto linked = link_needs(asked, accepted, highest, now); !linked)
       return std::move(linked).error();
+    repeat_jobs(accepted);
     if (asked.once)
       keep_answer(*asked.once, now, accepted);
     return accepted;

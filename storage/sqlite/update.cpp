@@ -16,10 +16,6 @@ std::int64_t new_key(const hot_row& row, const job_spec& before, const job_spec&
   return order_key(ready, after.priority, ageing_step);
 }
 
-std::optional<std::string> labels_text(const job_spec& spec) {
-  return spec.labels.empty() ? std::nullopt : std::optional{nlohmann::json(spec.labels).dump()};
-}
-
 } // namespace
 
 job_spec sqlite_store::load_spec(job_id id) {
@@ -63,12 +59,14 @@ expected<transition_result> sqlite_store::update(job_id id, const job_patch& pat
       ready_at = spec.run_at && *spec.run_at > now ? *spec.run_at : now;
     }
     const bool later = ready_at && *ready_at > now;
-    const auto run_at = later || row->state != job_state::scheduled || !patch.run_at ? spec.run_at : std::optional{now};
+    const auto run_at = later || row->state != job_state::scheduled ? spec.run_at : std::optional{now};
     const auto key = new_key(*row, before, spec, ready_at, options_.ageing_step);
     std::optional<timestamp> wait_until;
     if (ready_at && spec.wait_limit && !row->started_at)
       wait_until = *ready_at + *spec.wait_limit;
-    db_->use(sql::update_if_waiting).bind(id, key, labels_text(spec), run_at, wait_until).run();
+    db_->use(sql::update_if_waiting)
+      .bind(id, key, labels_text(spec.labels), run_at, wait_until, patch.run_at.has_value())
+      .run();
     db_->use(sql::update_spec).bind(id, to_stored_json(spec).dump()).run();
     const auto state = ready_at ? reschedule(*row, later, now) : row->state;
     transition_result answer;

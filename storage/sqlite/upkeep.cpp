@@ -64,11 +64,29 @@ expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, 
     spec.secrets = secrets;
     spec.run_at.reset(); // again means now
     spec.ref.clear();
-    spec.needs.clear();
-    auto job = insert_one(spec, now, id);
+    spec.needs = needs_of_retry(spec);
+    auto job = insert_one(spec, now, id, spec.needs.empty() ? readiness::open : readiness::blocked);
+    if (!spec.needs.empty())
+      block_on(job.id, spec.needs, now);
     db_->use(sql::discard_if_dead).bind(id).run();
     return job;
   });
+}
+
+std::vector<job_need> sqlite_store::needs_of_retry(const job_spec& spec) {
+  std::vector<job_need> open;
+  for (auto need : spec.needs) {
+    for (auto more = true; more;) {
+      auto row = db_->use(sql::select_latest_retry);
+      more = row.bind(need.job).step() && !row.is_null(0);
+      if (more)
+        need.job = job_id{row.integer(0)};
+    }
+    auto row = db_->use(sql::select_state);
+    if (row.bind(need.job).step() && !is_final(read_state(row, 0)))
+      open.push_back(std::move(need));
+  }
+  return open;
 }
 
 outcome sqlite_store::discard_dead_letter(job_id id) {

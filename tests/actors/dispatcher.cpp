@@ -61,7 +61,7 @@ struct fixture : actor_fixture {
     testee = sys.spawn<dispatcher>(database_handle, options);
     settle();
     CAF_REQUIRE_EQUAL(database->subscriptions.size(), 1u);
-    next(database->subscriptions).answer(ready_snapshot{number, std::move(jobs), false, {}});
+    next(database->subscriptions).answer(ready_snapshot{number, {std::move(jobs), {}, false}, {}, {}});
     settle();
   }
 
@@ -275,7 +275,7 @@ CAF_TEST(a cancel that overtakes the grant reaches the worker once it is known) 
 CAF_TEST(a cancel that a dispatcher missed is in the next snapshot and waits for the worker to be known) {
   testee = sys.spawn<dispatcher>(database_handle, dispatcher_options{});
   settle();
-  next(database->subscriptions).answer(ready_snapshot{8, {}, false, {{{3}, 2}}});
+  next(database->subscriptions).answer(ready_snapshot{8, {}, {{{3}, 2}}, {}});
   settle();
   CAF_CHECK(cancels->empty());
   caf::anon_send(testee, register_atom_v, held_attempt{{{3}, 2}, "node/1", "p", 1}, holder);
@@ -314,7 +314,7 @@ CAF_TEST(a gap in the notices makes it read the ready jobs anew) {
   tell({6, {job(9)}, {}, {}}); // number 5 is missing
   CAF_CHECK(database->claims.empty());
   CAF_REQUIRE_EQUAL(database->subscriptions.size(), 1u);
-  next(database->subscriptions).answer(ready_snapshot{6, {job(8), job(9)}, false, {}});
+  next(database->subscriptions).answer(ready_snapshot{6, {{job(8), job(9)}, {}, false}, {}, {}});
   settle();
   CAF_CHECK_EQUAL(answer_claim(expected<job_grant>{grant_of(8)}).job.value, 8);
   CAF_CHECK_EQUAL(granted(answer), "job 8/1");
@@ -325,7 +325,7 @@ CAF_TEST(notices that come before the snapshot are heard when they are newer) {
   settle();
   tell({3, {job(1)}, {}, {}});
   tell({4, {job(2)}, {}, {}});
-  next(database->subscriptions).answer(ready_snapshot{3, {}, false, {}});
+  next(database->subscriptions).answer(ready_snapshot{3, {}, {}, {}});
   settle();
   ask_for_work("node/1", 5);
   CAF_REQUIRE_EQUAL(database->claims.size(), 1u);
@@ -337,7 +337,7 @@ CAF_TEST(a snapshot does not bring back a job whose claim is open) {
   ask_for_work("node/1", 5);
   tell({7, {}, {}, {}});
   CAF_REQUIRE_EQUAL(database->subscriptions.size(), 1u);
-  next(database->subscriptions).answer(ready_snapshot{7, {job(3)}, false, {}});
+  next(database->subscriptions).answer(ready_snapshot{7, {{job(3)}, {}, false}, {}, {}});
   settle();
   ask_for_work("node/2", 6);
   CAF_CHECK_EQUAL(database->claims.size(), 1u);
@@ -375,14 +375,14 @@ CAF_TEST(with a new database open claims are asked again and the ready jobs are 
 CAF_TEST(a window that was cut is filled again from where it ends) {
   testee = sys.spawn<dispatcher>(database_handle, dispatcher_options{.window = 4});
   settle();
-  next(database->subscriptions).answer(ready_snapshot{2, {job(1), job(2)}, true, {}});
+  next(database->subscriptions).answer(ready_snapshot{2, {{job(1), job(2)}, {job(2)}, false}, {}, {}});
   settle();
   ask_for_work("node/1", 1);
   answer_claim(expected<job_grant>{grant_of(1)});
   CAF_REQUIRE_EQUAL(database->refills.size(), 1u);
   auto refill = next(database->refills);
-  CAF_CHECK_EQUAL(refill.asked.second.value, 2);
-  refill.answer(ready_snapshot{2, {job(3)}, false, {}});
+  CAF_CHECK_EQUAL(refill.asked.id.value, 2);
+  refill.answer(ready_snapshot{2, {{job(3)}, {}, false}, {}, {}});
   settle();
   ask_for_work("node/2", 2);
   ask_for_work("node/3", 3);

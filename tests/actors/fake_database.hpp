@@ -66,7 +66,9 @@ struct database_record {
   std::deque<open_question<int, expected<std::int64_t>>> checkpoints;
   std::deque<open_question<retention_policy, expected<std::vector<removed_job>>>> removals;
   std::deque<open_question<ready_listener_actor, expected<ready_snapshot>>> subscriptions;
-  std::deque<open_question<std::pair<std::int64_t, job_id>, expected<ready_snapshot>>> refills;
+  std::deque<open_question<ready_job, expected<ready_snapshot>>> refills;
+  std::deque<open_question<work_exchange, expected<exchange_result>>> exchanges;
+  std::vector<work_offers> offers;
 };
 
 class fake_database : public answering<database_actor::base> {
@@ -88,6 +90,16 @@ public:
       [this](complete_atom, const attempt_result& result) {
         return note<expected<transition_result>>(record_->completions, result);
       },
+      [this](exchange_atom, const work_exchange& wanted) {
+        return note<expected<exchange_result>>(record_->exchanges, wanted);
+      },
+      [](renew_atom, const std::vector<lease_token>&) -> expected<std::vector<renewal>> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](get_atom, const lease_token&) -> expected<job_grant> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [this](offer_atom, const work_offers& given) { record_->offers.push_back(given); },
       [this](abandon_atom, const std::string& worker) { return note<outcome>(record_->abandons, worker); },
       [](cancel_atom, job_id, const std::string&) -> expected<transition_result> {
         return error{ec::internal, "not part of these tests", {}};
@@ -121,11 +133,10 @@ public:
       [this](subscribe_atom, const ready_listener_actor& listener) {
         return note<expected<ready_snapshot>>(record_->subscriptions, listener);
       },
-      [this](refill_atom, std::int64_t key, job_id job) {
-        return note<expected<ready_snapshot>>(record_->refills, std::pair{key, job});
-      },
+      [this](refill_atom, const ready_job& last) { return note<expected<ready_snapshot>>(record_->refills, last); },
       [](subscribe_atom, const change_listener_actor&) {},
       [](flush_atom) {},
+      [](sweep_atom, bool) {},
       [](status_atom) { return actor_status{}; },
       [this](fault_atom, const std::string&) { answer_next(); },
     };

@@ -208,15 +208,14 @@ CAF_TEST(a snapshot replaces the jobs but not what projects hold) {
   index.add(job(1, 1, "a"));
   CAF_REQUIRE_EQUAL(take_id(index), 1);
   index.add(job(9, 0, "a"));
-  const std::vector<ready_job> jobs{job(2, 2, "a"), job(3, 3, "b")};
-  index.reset(jobs, false);
+  index.reset({{job(2, 2, "a"), job(3, 3, "b")}, {}, false});
   CAF_CHECK_EQUAL(index.size(), 2u);
   CAF_CHECK(!index.truncated());
   CAF_CHECK_EQUAL(take_id(index), 3);
   CAF_CHECK_EQUAL(take_id(index), 2);
 }
 
-CAF_TEST(a full window drops the last job of the project with the most) {
+CAF_TEST(a full window drops the last job of the longest lane) {
   ready_index index{4};
   for (std::int64_t id = 1; id <= 4; ++id)
     index.add(job(id, id, "many"));
@@ -225,27 +224,73 @@ CAF_TEST(a full window drops the last job of the project with the most) {
   CAF_CHECK_EQUAL(index.size(), 4u);
   CAF_CHECK(index.contains({10}));
   CAF_CHECK(!index.contains({4}));
-  CAF_REQUIRE(index.truncated());
+  CAF_CHECK(index.truncated());
+  CAF_CHECK(!index.wants_refill());
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 10);
+  CAF_CHECK_EQUAL(take_id(index), 2);
+  CAF_CHECK_EQUAL(take_id(index), 3);
+  const auto from = index.wants_refill();
+  CAF_REQUIRE(from && from->project == "many");
   // The next refill begins with the job that was dropped.
-  CAF_CHECK(index.resume_point() < (ready_position{4, {4}}));
-  CAF_CHECK((ready_position{3, {3}}) <= index.resume_point());
+  CAF_CHECK((ready_position{3, {3}}) <= (ready_position{from->order_key, from->id}));
+  CAF_CHECK((ready_position{from->order_key, from->id}) < (ready_position{4, {4}}));
 }
 
-CAF_TEST(a window that drains asks for a refill and goes on from there) {
+CAF_TEST(a lane has a bound of its own) {
+  ready_index index{100, 3};
+  for (std::int64_t id = 1; id <= 5; ++id)
+    index.add(job(id, id));
+  CAF_CHECK_EQUAL(index.size(), 3u);
+  index.add(job(9, 9));
+  CAF_CHECK(!index.contains({9})); // behind what was dropped: its turn comes with a refill
+  index.add(job(10, 0));
+  CAF_CHECK(index.contains({10}));
+  CAF_CHECK_EQUAL(index.size(), 3u);
+}
+
+CAF_TEST(a lane that drains asks for a refill and goes on from there) {
   ready_index index{4};
-  const std::vector<ready_job> first{job(1, 1), job(2, 2), job(3, 3), job(4, 4)};
-  index.reset(first, true);
+  index.reset({{job(1, 1), job(2, 2), job(3, 3), job(4, 4)}, {job(4, 4)}, false});
   CAF_CHECK(index.truncated());
-  CAF_CHECK(!index.needs_refill());
+  CAF_CHECK(!index.wants_refill());
   for (std::int64_t id = 1; id <= 3; ++id)
     CAF_CHECK_EQUAL(take_id(index), id);
-  CAF_REQUIRE(index.needs_refill());
-  CAF_CHECK(index.resume_point() == (ready_position{4, {4}}));
-  const std::vector<ready_job> second{job(5, 5)};
-  index.refill(second, false);
+  const auto from = index.wants_refill();
+  CAF_REQUIRE(from && from->id == job_id{4});
+  index.refill(*from, {{job(5, 5)}, {}, false});
   CAF_CHECK(!index.truncated());
   CAF_CHECK_EQUAL(take_id(index), 4);
   CAF_CHECK_EQUAL(take_id(index), 5);
+}
+
+CAF_TEST(a lane with nothing known left is filled again) {
+  ready_index index{4};
+  index.reset({{job(1, 1)}, {job(1, 1)}, false});
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 0);
+  const auto from = index.wants_refill();
+  CAF_REQUIRE(from.has_value());
+  index.refill(*from, {{}, {job(7, 7)}, false}); // all that came is being claimed
+  const auto further = index.wants_refill();
+  CAF_REQUIRE(further && further->id == job_id{7});
+  index.refill(*from, {{job(2, 2)}, {}, false}); // an answer to an older question
+  CAF_CHECK(!index.contains({2}));
+  index.refill(*further, {});
+  CAF_CHECK(!index.wants_refill());
+  CAF_CHECK(!index.truncated());
+}
+
+CAF_TEST(a worker that serves some queues gets their jobs only) {
+  ready_index index;
+  index.add(job(1, 1));
+  auto night = job(2, 2);
+  night.queue = "night";
+  index.add(night);
+  const std::vector<std::string> none;
+  const std::vector<std::string> queues{"night"};
+  CAF_CHECK(index.take({none, INT64_MAX, &queues})->id == job_id{2});
+  CAF_CHECK(!index.take({none, INT64_MAX, &queues}));
 }
 
 CAF_TEST(any history of operations hands out what a plain list would) {
@@ -297,30 +342,38 @@ CAF_TEST(with a small window and refills every job is handed out exactly once) {
     };
     for (int i = 0; i < 30; ++i)
       add();
-    const auto behind = [&](std::optional<ready_position> from, std::size_t limit) {
-      std::vector<ready_job> jobs;
-      for (const auto& [at, each] : database)
-        if ((!from || *from < at) && jobs.size() < limit)
-          jobs.push_back(each);
-      return jobs;
+    const auto behind = [&](const ready_job& from, std::size_t limit) {
+      ready_window window;
+      for (const auto& [at, each] : database) {
+        if (each.project != from.project || at <= ready_position{from.order_key, from.id})
+          continue;
+        if (window.jobs.size() == limit) {
+          window.more.push_back(window.jobs.back());
+          break;
+        }
+        window.jobs.push_back(each);
+      }
+      return window;
     };
-    const auto all = behind(std::nullopt, 100);
-    const auto first = behind(std::nullopt, 6);
-    index.reset(first, first.size() < all.size());
+    ready_window first;
+    for (const auto* project : {"p0", "p1", "p2"}) {
+      const auto lane = behind(job(0, -1, project), 2);
+      first.jobs.insert(first.jobs.end(), lane.jobs.begin(), lane.jobs.end());
+      first.more.insert(first.more.end(), lane.more.begin(), lane.more.end());
+    }
+    index.reset(first);
     while (!database.empty()) {
       if (random() % 3 == 0 && last_id < 60)
         index.add(add());
-      if (index.needs_refill()) {
-        const auto more = behind(index.resume_point(), index.refill_limit());
-        index.refill(more, more.size() == index.refill_limit());
-      }
+      while (const auto from = index.wants_refill())
+        index.refill(*from, behind(*from, index.refill_limit()));
       CAF_REQUIRE(index.size() <= 8);
       if (const auto next = index.take({})) {
         CAF_REQUIRE_EQUAL(database.erase(ready_position{next->order_key, next->id}), 1u);
         taken.push_back(next->id.value);
         index.release(next->project, next->weight);
       } else {
-        CAF_REQUIRE(index.needs_refill());
+        CAF_REQUIRE(index.wants_refill());
       }
     }
     CAF_CHECK_EQUAL(taken.size(), static_cast<std::size_t>(last_id));

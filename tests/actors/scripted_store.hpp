@@ -26,6 +26,9 @@ struct store_script {
   bool closed = false;
   /// What follows, commit by commit.
   std::deque<follow_up> follow_ups;
+  std::vector<leased_attempt> leased;
+  /// Results that were to be stored, in order.
+  std::vector<attempt_result> finished;
   bool open = false;
   std::int64_t last_id = 0;
 };
@@ -75,11 +78,13 @@ public:
       return *failure;
     job_grant grant;
     grant.key = {request.job, 1};
+    grant.nonce = request.nonce;
     return grant;
   }
   outcome confirm_start(attempt_key, timestamp) override { return simple("confirm_start"); }
   outcome record_step(attempt_key, const step_record&) override { return simple("record_step"); }
   expected<transition_result> finish(const attempt_result& result, timestamp) override {
+    script_.finished.push_back(result);
     return moved("finish", result.key.job, job_state::succeeded);
   }
   expected<transition_result> cancel(job_id id, const std::string&, timestamp) override {
@@ -99,10 +104,12 @@ public:
       return *failure;
     return std::vector<transition_result>{};
   }
-  expected<std::vector<ready_job>> ready_jobs(std::int64_t, job_id, std::size_t) override {
+  expected<std::vector<leased_attempt>> leased_attempts() override { return script_.leased; }
+  expected<ready_window> ready_jobs(std::size_t) override {
     script_.calls.emplace_back("ready_jobs");
-    return std::vector<ready_job>{};
+    return ready_window{};
   }
+  expected<ready_window> ready_jobs_behind(const ready_job&, std::size_t) override { return ready_window{}; }
   expected<job_record> retry(job_id, const std::map<std::string, std::string>&, timestamp, retry_what) override {
     if (auto failure = begin("retry"))
       return *failure;

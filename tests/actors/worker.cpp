@@ -41,6 +41,10 @@ public:
       [this](complete_atom, const attempt_result& result) {
         return note<expected<transition_result>>(record_->completions, result);
       },
+      [](exchange_atom, const remote_request&) -> expected<exchange_result> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](expire_atom, std::uint64_t) {},
       [](drain_atom) {},
       [](rewire_atom, const database_actor&) {},
       [](fleet_atom, const fleet&) {},

@@ -135,3 +135,17 @@ def test_kcx_cancels_all_of_a_group_and_nothing_else(node, fifo):
     fifo.release()
     assert node.wait(first["id"])["state"] == "succeeded"
     assert node.job(other["id"])["state"] == "scheduled"
+
+
+def test_why_names_the_group(start_node, fifo):
+    node = start_node(slots=4)
+    jobs = [node.submit(f"read x < {fifo.path}", group="deploy") for _ in range(3)]
+    node.wait_for_state(jobs[0]["id"], "running")
+    why = node.get(f"/v1/jobs/{jobs[2]['id']}/why")
+    (reason,) = why["reasons"]
+    assert (reason["kind"], reason["group"], reason["held"], reason["limit"]) == ("group", "deploy", 1, 1), why
+    assert reason["next"] == jobs[1]["id"] and "deploy" in why["text"]
+    for job in jobs:
+        node.wait_for_state(job["id"], "running")
+        fifo.release()
+        assert node.wait(job["id"])["state"] == "succeeded"

@@ -113,3 +113,30 @@ def test_kcx_submits_jobs_with_needs(node):
     first = node.cli("submit", "--", "false").stdout.strip()
     assert node.cli("run", "--quiet", "--need", first, "--", "true").returncode == 76
     assert node.cli("run", "--quiet", "--need", f"{first}:failure", "--", "true").returncode == 0
+
+
+def test_why_names_the_needs(node, fifo):
+    first = node.submit(f"read x < {fifo.path}")
+    node.wait_for_state(first["id"], "running")
+    job = node.submit("true", needs=[{"id": first["id"], "if": "always"}])
+    why = node.get(f"/v1/jobs/{job['id']}/why")
+    assert why["text"] == f"It waits for the end of job {first['id']} (running).", why
+    (reason,) = why["reasons"]
+    assert (reason["kind"], reason["open"]) == ("needs", 1)
+    assert reason["needs"] == [{"id": first["id"], "if": "always", "state": "running"}]
+    fifo.release()
+    assert node.wait(job["id"])["state"] == "succeeded"
+
+
+def test_a_broken_chain_is_mended_by_retrying_it_in_order(node):
+    first = node.submit("exit 1", name="first")
+    second = node.submit("true", name="second", needs=[first["id"]])
+    assert node.wait(second["id"])["state"] == "skipped"
+    # A need that has ended holds no retry up.
+    assert node.wait(node.post(f"/v1/jobs/{second['id']}/retry", status=201)["id"])["state"] == "succeeded"
+    node.post("/v1/queues/default/pause")
+    again = node.post(f"/v1/jobs/{first['id']}/retry", status=201)
+    waiting = node.post(f"/v1/jobs/{second['id']}/retry", status=201)
+    assert waiting["state"] == "blocked" and waiting["needs"] == [{"id": again["id"], "if": "success"}], waiting
+    node.post("/v1/queues/default/resume")
+    assert node.wait(waiting["id"])["state"] == "skipped"

@@ -1,6 +1,8 @@
 """Order, fairness, weights, pausing, and changing what waits or takes work."""
+import concurrent.futures
 import datetime
 import json
+import threading
 import time
 
 from kcx_node import wait_until
@@ -221,3 +223,32 @@ def test_the_command_line_speaks_of_queues_and_dead_letters(node):
     assert node.job(waiting["id"])["priority"] == 7
     assert node.cli("cancel", "--project", "p").returncode == 0
     assert node.wait(waiting["id"])["state"] == "cancelled"
+
+
+def test_the_inspection_port_answers_while_workers_and_jobs_go(start_node):
+    """Q6"""
+    node = start_node(slots=4)
+    stop = threading.Event()
+    seen = []
+
+    def look():
+        while not stop.is_set():
+            for path in ("/actors", "/metrics", "/"):
+                seen.append(node.request("GET", path, base=node.inspect, token=False).status)
+
+    def churn():
+        for round_ in range(6):
+            jobs = node.submit_many([{"command": "true"} for _ in range(20)])
+            node.request("PATCH", "/v1/node", {"slots": 1 + round_ % 4})
+            for job in jobs:
+                node.wait(job["id"])
+                assert node.request("DELETE", f"/v1/jobs/{job['id']}").status == 204
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        looking = pool.submit(look)
+        try:
+            churn()
+        finally:
+            stop.set()
+        looking.result()
+    assert len(seen) > 10 and set(seen) == {200}, set(seen)

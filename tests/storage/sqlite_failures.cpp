@@ -37,9 +37,9 @@ struct fixture {
   }
 
   std::size_t count() {
-    auto jobs = store->ready_jobs(std::numeric_limits<std::int64_t>::min(), job_id{0}, 100'000);
-    CAF_REQUIRE(jobs.has_value());
-    return jobs->size();
+    auto ready = store->ready_jobs(100'000);
+    CAF_REQUIRE(ready.has_value());
+    return ready->jobs.size();
   }
 
   test::temp_dir directory;
@@ -149,7 +149,7 @@ CAF_TEST(damage met later ends every further write with the same error) {
   CAF_CHECK(code_of(add()) == ec::storage_unusable);
   CAF_CHECK(code_of(store->commit()) == ec::storage_unusable);
   CAF_CHECK(code_of(store->checkpoint()) == ec::storage_unusable);
-  CAF_CHECK(code_of(store->ready_jobs(0, job_id{0}, 1)) == ec::storage_unusable);
+  CAF_CHECK(code_of(store->ready_jobs(1)) == ec::storage_unusable);
 }
 
 CAF_TEST(a spec that no version has written is damage) {

@@ -48,6 +48,7 @@ private:
 
 // Behind the fixture that they use.
 #include "tests/storage/job_store_group_suite.inc"
+#include "tests/storage/job_store_lease_suite.inc"
 #include "tests/storage/job_store_needs_suite.inc"
 #include "tests/storage/job_store_once_suite.inc"
 #include "tests/storage/job_store_unique_suite.inc"
@@ -140,34 +141,39 @@ CAF_TEST(every statement of the queue is served by an index) {
     return text;
   };
   using namespace kcx::sqlite;
-  for (const auto& [sql, index] : {std::pair{sql::select_ready, "jobs_ready"},
-                                   {sql::select_due, "jobs_scheduled"},
-                                   {sql::select_next_due, "jobs_scheduled"},
-                                   {sql::select_held, "jobs_held"},
-                                   {sql::select_held_by, "jobs_held"},
-                                   {sql::select_by_nonce, "jobs_held"},
-                                   {sql::count_final, "COVERING INDEX jobs_final"},
-                                   {sql::count_queued, "COVERING INDEX jobs_ready"},
-                                   {sql::count_scheduled, "jobs_scheduled"},
-                                   {sql::count_held, "jobs_held"},
-                                   {sql::select_oldest_queued, "jobs_ready"},
-                                   {sql::select_impatient, "jobs_impatient"},
-                                   {sql::select_next_impatient, "jobs_impatient"},
-                                   {sql::select_final, "jobs_final"},
-                                   {sql::forget_answers, "answers_by_age"},
-                                   {sql::select_oldest_answer, "answers_by_age"},
-                                   {sql::select_held_by_key, "jobs_held"},
-                                   {sql::select_dependents, "PRIMARY KEY"},
-                                   {sql::has_open_needs, "open_needs_of"},
-                                   {sql::count_blocked, "COVERING INDEX jobs_blocked"},
-                                   {sql::select_group, "jobs_group"},
-                                   {sql::select_head, "jobs_group"},
-                                   {sql::select_older_waiting, "jobs_group"},
-                                   {sql::select_older_running, "jobs_group"},
-                                   {sql::select_by_key, "jobs_unique"},
-                                   {sql::select_beyond, "COVERING INDEX jobs_final"},
-                                   {sql::count_queued_by_queue, "jobs_ready"},
-                                   {sql::count_held_by_queue, "jobs_held"}}) {
+  for (const auto& [sql, index] :
+       {std::pair{sql::select_ready, "jobs_ready"},
+        {sql::select_due, "jobs_scheduled"},
+        {sql::select_next_due, "jobs_scheduled"},
+        {sql::select_held, "jobs_held"},
+        {sql::select_held_by, "jobs_held"},
+        {sql::select_by_nonce, "jobs_held"},
+        {sql::count_final, "COVERING INDEX jobs_final"},
+        {sql::count_queued, "COVERING INDEX jobs_ready"},
+        {sql::count_scheduled, "jobs_scheduled"},
+        {sql::count_held, "jobs_held"},
+        {sql::select_leased, "jobs_held"},
+        {sql::select_next_lane, "COVERING INDEX jobs_ready (state=? AND (project,queue,labels)>"},
+        {sql::select_lane_head, "jobs_ready (state=? AND project=? AND queue=? AND labels=?)"},
+        {sql::select_latest_retry, "jobs_retries"},
+        {sql::select_open_needs, "open_needs_of"},
+        {sql::select_impatient, "jobs_impatient"},
+        {sql::select_next_impatient, "jobs_impatient"},
+        {sql::select_final, "jobs_final"},
+        {sql::forget_answers, "answers_by_age"},
+        {sql::select_oldest_answer, "answers_by_age"},
+        {sql::select_held_by_key, "jobs_held"},
+        {sql::select_dependents, "PRIMARY KEY"},
+        {sql::has_open_needs, "open_needs_of"},
+        {sql::count_blocked, "COVERING INDEX jobs_blocked"},
+        {sql::select_group, "jobs_group"},
+        {sql::select_head, "jobs_group"},
+        {sql::select_older_waiting, "jobs_group"},
+        {sql::select_older_running, "jobs_group"},
+        {sql::select_by_key, "jobs_unique"},
+        {sql::select_beyond, "COVERING INDEX jobs_final"},
+        {sql::count_queued_by_queue, "COVERING INDEX jobs_ready"},
+        {sql::count_held_by_queue, "jobs_held"}}) {
     const auto text = plan(sql);
     CAF_MESSAGE(sql << ": " << text);
     CAF_CHECK(text.find(index) != std::string::npos);

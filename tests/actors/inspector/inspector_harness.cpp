@@ -49,6 +49,7 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, harness* own
       return promise;
     },
     [](queues_atom) { return expected<std::vector<queue_info>>{no_such}; },
+    [](why_atom, job_id) { return expected<job_blockers>{no_such}; },
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},
   };
