@@ -292,9 +292,10 @@ public:
   /// The same of the one lane of `last`, behind it: at most `limit`.
   [[nodiscard]] virtual expected<ready_window> ready_jobs_behind(const ready_job& last, std::size_t limit) = 0;
 
-  /// Submits the job again, as a new one with `retry_of`. Of its needs it keeps those that have not ended, each in the
-  /// shape of its latest retry: what has ended, however, does not hold a retry up. It is no dead letter any longer. Secrets were erased with its end: `secrets` must name the same ones, else invalid_input with a pointer
-  /// below "/secrets". Fails with conflict if the job is not final, or no dead letter although `what` says so, or if an
+  /// Submits the job again, as a new one with `retry_of`. Its needs stand for their latest retries; those that have
+  /// ended, however, do not hold it up, but leave it what they left (job_grant::needs). It is no dead letter any longer.
+  /// Secrets were erased with its end: `secrets` must name the same ones, else invalid_input with a pointer below
+  /// "/secrets". Fails with conflict if the job is not final, or no dead letter although `what` says so, or if an
   /// unfinished one has its unique key; not_found, gone.
   [[nodiscard]] virtual expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets,
                                                    timestamp now, retry_what what = retry_what::any_final) = 0;

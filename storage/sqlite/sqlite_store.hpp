@@ -125,8 +125,8 @@ private:
   enum class readiness { open, blocked };
   job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {},
                         readiness is = readiness::open);
-  /// Those of the needs that are still to end, each in the shape of its latest retry.
-  std::vector<job_need> needs_of_retry(const job_spec& spec);
+  /// Puts the latest retry of each needed job in its place; returns those that are still to end.
+  std::vector<job_need> renew_needs(std::vector<job_need>& needs);
   std::optional<job_id> holder_of_key(const std::string& key);
   /// What the needed jobs, which have ended, leave to the one that is claimed.
   std::vector<need_grant> left_by(const std::vector<job_need>& needs);

@@ -63,19 +63,18 @@ expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, 
       return error{ec::conflict, name_of(held.front().job) + " of the same unique key is still being ended", {}};
     spec.secrets = secrets;
     spec.run_at.reset(); // again means now
-    spec.ref.clear();
-    spec.needs = needs_of_retry(spec);
-    auto job = insert_one(spec, now, id, spec.needs.empty() ? readiness::open : readiness::blocked);
-    if (!spec.needs.empty())
-      block_on(job.id, spec.needs, now);
+    const auto open = renew_needs(spec.needs);
+    auto job = insert_one(spec, now, id, open.empty() ? readiness::open : readiness::blocked);
+    if (!open.empty())
+      block_on(job.id, open, now);
     db_->use(sql::discard_if_dead).bind(id).run();
     return job;
   });
 }
 
-std::vector<job_need> sqlite_store::needs_of_retry(const job_spec& spec) {
+std::vector<job_need> sqlite_store::renew_needs(std::vector<job_need>& needs) {
   std::vector<job_need> open;
-  for (auto need : spec.needs) {
+  for (auto& need : needs) {
     for (auto more = true; more;) {
       auto row = db_->use(sql::select_latest_retry);
       more = row.bind(need.job).step() && !row.is_null(0);
@@ -84,7 +83,7 @@ std::vector<job_need> sqlite_store::needs_of_retry(const job_spec& spec) {
     }
     auto row = db_->use(sql::select_state);
     if (row.bind(need.job).step() && !is_final(read_state(row, 0)))
-      open.push_back(std::move(need));
+      open.push_back(need);
   }
   return open;
 }

@@ -71,6 +71,20 @@ def test_a_dependent_gets_outputs_and_artifacts(node):
     assert node.log(late["id"]) == "v=\n"
 
 
+def test_a_retry_gets_outputs_and_artifacts_again(node):
+    build, test = node.submit_many([
+        {"ref": "build", "command": "echo 1 > app; echo version=1 >> $KCX_OUTPUT", "artifacts": ["app"]},
+        {"command": "cat app; echo v=$KCX_NEED_build_version", "needs": [{"ref": "build", "artifacts": True}]}])
+    assert node.wait(test["id"])["state"] == "succeeded"
+    again = node.wait(node.post(f"/v1/jobs/{test['id']}/retry", status=201)["id"])
+    assert again["state"] == "succeeded" and node.log(again["id"]) == "1\nv=1\n"
+    # Of a need that was retried meanwhile, its latest life counts.
+    rebuilt = node.wait(node.post(f"/v1/jobs/{build['id']}/retry", status=201)["id"])
+    again = node.wait(node.post(f"/v1/jobs/{test['id']}/retry", status=201)["id"])
+    assert again["needs"] == [{"id": rebuilt["id"], "if": "success", "artifacts": True}]
+    assert node.log(again["id"]) == "1\nv=1\n"
+
+
 def test_a_dependent_whose_artifacts_are_gone_does_not_start(start_node):
     node = start_node(slots=1, artifacts_limit="1K")
     whole = node.run("head -c 2000 /dev/zero > big", artifacts=["big"])

@@ -137,6 +137,7 @@ def test_a_broken_chain_is_mended_by_retrying_it_in_order(node):
     node.post("/v1/queues/default/pause")
     again = node.post(f"/v1/jobs/{first['id']}/retry", status=201)
     waiting = node.post(f"/v1/jobs/{second['id']}/retry", status=201)
-    assert waiting["state"] == "blocked" and waiting["needs"] == [{"id": again["id"], "if": "success"}], waiting
+    assert waiting["state"] == "blocked" and waiting["needs"] == [
+        {"id": again["id"], "if": "success", "artifacts": False}], waiting
     node.post("/v1/queues/default/resume")
     assert node.wait(waiting["id"])["state"] == "skipped"

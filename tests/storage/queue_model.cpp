@@ -334,10 +334,9 @@ expected<std::int64_t> queue_model::retry(std::int64_t id, timestamp now) {
   if (!final_now(jobs.at(id).state) || holder_of(spec.unique_key) || !predecessors(spec).empty())
     return error{ec::conflict, "", {}};
   spec.run_at.reset();
-  spec.ref.clear();
   // A need counts in the shape of its latest retry, and only if that has not ended.
-  auto needs = std::exchange(spec.needs, {});
-  for (auto& need : needs) {
+  std::vector<job_need> open_needs;
+  for (auto& need : spec.needs) {
     for (auto again = true; again;) {
       const auto latest =
         std::find_if(jobs.rbegin(), jobs.rend(), [&](const auto& each) { return each.second.retry_of == need.job; });
@@ -346,11 +345,11 @@ expected<std::int64_t> queue_model::retry(std::int64_t id, timestamp now) {
         need.job = job_id{latest->first};
     }
     if (jobs.contains(need.job.value) && !final_now(jobs.at(need.job.value).state))
-      spec.needs.push_back(need);
+      open_needs.push_back(need);
   }
-  const auto fresh = insert(spec, now, !spec.needs.empty());
-  if (!spec.needs.empty())
-    block(fresh, spec.needs, now);
+  const auto fresh = insert(spec, now, !open_needs.empty());
+  if (!open_needs.empty())
+    block(fresh, open_needs, now);
   jobs.at(fresh).retry_of = job_id{id};
   jobs.at(id).dead_letter = false;
   return fresh;
