@@ -3,6 +3,7 @@
 #include "actors/runner/job_environment.hpp"
 #include "actors/runner/workspace.hpp"
 #include "storage/artifact_path.hpp"
+#include "storage/job_outputs.hpp"
 #include "storage/log_format.hpp"
 
 #include <algorithm>
@@ -34,18 +35,6 @@ attempt_outcome outcome_of(const finished_event& event) noexcept {
   case run_outcome::killed: break;
   }
   return attempt_outcome::worker_crashed;
-}
-
-/// KCX_NEED_<its ref, or id>_<key> for all that needed jobs wrote to KCX_OUTPUT.
-void add_outputs(std::map<std::string, std::string>& env, const std::vector<need_grant>& needs) {
-  for (const auto& need : needs) {
-    auto prefix = "KCX_NEED_" + (need.ref.empty() ? std::to_string(need.key.job.value) : need.ref) + '_';
-    // A ref may hold '.' and '-', a variable's name may not.
-    std::ranges::replace_if(
-      prefix, [](char c) { return c == '.' || c == '-'; }, '_');
-    for (const auto& [key, value] : need.outputs)
-      env.insert_or_assign(prefix + key, value);
-  }
 }
 
 std::vector<artifact_source> sources_of(const std::vector<need_grant>& needs, const std::filesystem::path& data_dir) {
@@ -99,7 +88,7 @@ start_command plan_run(const job_grant& grant, const run_settings& settings) {
   command.env =
     job_environment({grant.key, spec.name, spec.project, spec.queue, settings.node_id, command.workspace, command.user},
                     spec.env, spec.secrets);
-  add_outputs(command.env, grant.needs);
+  command.env.merge(need_variables(grant.needs)); // no other name begins so
   command.fetch = sources_of(grant.needs, settings.data_dir);
   command.artifacts = spec.artifacts;
   command.artifacts_dir = artifacts_path(settings.data_dir, job.value, attempt);

@@ -293,8 +293,9 @@ public:
   [[nodiscard]] virtual expected<ready_window> ready_jobs_behind(const ready_job& last, std::size_t limit) = 0;
 
   /// Submits the job again, as a new one with `retry_of`. Its needs stand for their latest retries; those that have
-  /// ended, however, do not hold it up, but leave it what they left (job_grant::needs). It is no dead letter any longer.
-  /// Secrets were erased with its end: `secrets` must name the same ones, else invalid_input with a pointer below
+  /// ended, however, do not hold it up, but leave it what they left (job_grant::needs). It is no dead letter any
+  /// longer. Secrets were erased with its end: `secrets` must name the same ones, else invalid_input with a pointer
+  /// below
   /// "/secrets". Fails with conflict if the job is not final, or no dead letter although `what` says so, or if an
   /// unfinished one has its unique key; not_found, gone.
   [[nodiscard]] virtual expected<job_record> retry(job_id id, const std::map<std::string, std::string>& secrets,

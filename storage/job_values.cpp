@@ -1,6 +1,7 @@
 #include "storage/job_values.hpp"
 
 #include "config/variable_name.hpp"
+#include "storage/job_outputs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -236,6 +237,25 @@ void read_variables(reading& in, const json_place& at, const json& value, std::m
   }
   if (bytes > in.limits.env_bytes)
     in.errors.add(at, "must have at most " + std::to_string(in.limits.env_bytes) + " bytes");
+}
+
+void read_outputs(reading& in, const json_place& at, const json& value, job_outputs& member) {
+  if (!value.is_object() || value.size() > output_keys) {
+    in.errors.add(at, "must be an object of at most " + std::to_string(output_keys) + " strings");
+    return;
+  }
+  std::size_t bytes = 0;
+  for (const auto& [key, field] : value.items()) {
+    const json_place here{&at, key};
+    if (key.size() > output_key_bytes || !is_variable_name(key))
+      in.errors.add(here, "is no name for a variable of at most " + std::to_string(output_key_bytes) + " bytes");
+    else if (auto text = read_text(in.errors, here, field, output_bytes)) {
+      bytes += key.size() + text->size() + 2;
+      member.insert_or_assign(key, std::move(*text));
+    }
+  }
+  if (bytes > output_bytes)
+    in.errors.add(at, "must have at most " + std::to_string(output_bytes) + " bytes");
 }
 
 void read_user(reading& in, const json_place& at, const json& value, std::string& member) {

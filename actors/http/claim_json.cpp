@@ -1,5 +1,6 @@
 #include "actors/http/claim_json.hpp"
 
+#include "storage/job_outputs.hpp"
 #include "storage/job_values.hpp"
 #include "storage/json_input.hpp"
 
@@ -129,6 +130,8 @@ bool read_end_field(reading& in, const json_place& at, const json& value, claim_
     result.duration = read_seconds(in.errors, at, value, 0ms, longest_run).value_or(0ms);
   } else if (at.key == "steps") {
     read_step_records(in, at, value, result.steps);
+  } else if (at.key == "outputs") {
+    read_outputs(in, at, value, result.outputs);
   } else if (how == claim_end::fail && at.key == "reason") {
     std::vector<std::string_view> names;
     for (const auto& [name, outcome] : fail_reasons)
@@ -319,6 +322,8 @@ expected<claim_report> parse_reports(const json& document, claim_end how) {
 json claim_document(const job_grant& grant, std::chrono::milliseconds lease) {
   auto shown = json::object();
   add_spec_json(shown, grant.spec);
+  for (const auto& [name, value] : need_variables(grant.needs))
+    shown["env"][name] = value;
   shown["token"] = to_text({grant.key, grant.nonce});
   shown["id"] = grant.key.job.value;
   shown["attempt"] = grant.key.attempt;

@@ -23,8 +23,8 @@ namespace kcx::http {
 
 /// How the end of a claimed job is reported.
 enum class claim_end : std::uint8_t {
-  complete, ///< `{"exit_code", "signal", "message", "duration_s", "steps"}`: the command ended.
-  fail,     ///< `{"reason", "message", "duration_s", "steps"}`: it ended, or was ended, in another way.
+  complete, ///< `{"exit_code", "signal", "message", "duration_s", "steps", "outputs"}`: the command ended.
+  fail,     ///< `{"reason", "message", "duration_s", "steps", "outputs"}`: it ended, or was ended, in another way.
   release,  ///< Nothing: it is given back.
 };
 
@@ -44,7 +44,7 @@ struct claim_report {
 /// `{"tokens": [token]}`.
 [[nodiscard]] expected<std::vector<lease_token>> parse_tokens(const nlohmann::json& document);
 
-/// What a worker needs to run a claimed job, secrets included.
+/// What a worker needs to run a claimed job: secrets included, outputs of needed jobs among its variables.
 [[nodiscard]] nlohmann::json claim_document(const job_grant& grant, std::chrono::milliseconds lease);
 [[nodiscard]] nlohmann::json claims_document(const std::vector<expected<job_grant>>& granted,
                                              std::chrono::milliseconds lease);

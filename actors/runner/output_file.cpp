@@ -2,6 +2,7 @@
 
 #include "config/open_beneath.hpp"
 #include "config/variable_name.hpp"
+#include "storage/job_outputs.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -11,7 +12,6 @@ namespace kcx {
 
 namespace {
 
-constexpr std::size_t longest_key = 128;
 constexpr std::size_t most_complaints = 10;
 
 /// As the API can show it, and a variable hold it.
@@ -32,7 +32,7 @@ std::string take_line(std::string_view line, parsed_outputs& outputs) {
   const auto key = line.substr(0, equals);
   if (equals == std::string_view::npos)
     return "is not key=value";
-  if (key.size() > longest_key || !is_variable_name(key))
+  if (key.size() > output_key_bytes || !is_variable_name(key))
     return "has no valid key: letters, digits and '_', not beginning with a digit";
   if (!is_value(line.substr(equals + 1)))
     return "has a value that is not UTF-8";
@@ -89,7 +89,7 @@ parsed_outputs take_output_file(const std::filesystem::path& file) {
   }
   if (about.st_size == 0)
     return outputs;
-  std::string text(output_file_bytes + 1, '\0');
+  std::string text(output_bytes + 1, '\0');
   std::size_t size = 0;
   while (size < text.size()) {
     const auto n = ::read(fd.value(), text.data() + size, text.size() - size);
@@ -97,8 +97,8 @@ parsed_outputs take_output_file(const std::filesystem::path& file) {
       break;
     size += static_cast<std::size_t>(n);
   }
-  if (size > output_file_bytes) {
-    outputs.complaints.push_back("KCX_OUTPUT is larger than " + std::to_string(output_file_bytes) +
+  if (size > output_bytes) {
+    outputs.complaints.push_back("KCX_OUTPUT is larger than " + std::to_string(output_bytes) +
                                  " bytes; the job has no outputs");
     return outputs;
   }

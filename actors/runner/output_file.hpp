@@ -3,7 +3,6 @@
 
 #include "config/error.hpp"
 
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -12,10 +11,6 @@
 #include <vector>
 
 namespace kcx {
-
-/// Bounds of the file. A larger one counts for nothing.
-inline constexpr std::size_t output_file_bytes = 64 << 10;
-inline constexpr std::size_t output_keys = 100;
 
 struct parsed_outputs {
   std::map<std::string, std::string> values;

@@ -449,6 +449,21 @@ def shell_worker(far, tmp_path):
     print((tmp_path / "worker.log").read_text())
 
 
+def test_outputs_pass_between_jobs_that_run_elsewhere(far):
+    build, test = far.submit_many([{"ref": "build-all", "command": "make"},
+                                   {"command": "true", "env": {"A": "1"}, "needs": ["build-all"]}])
+    complete(far, one(far), outputs={"version": "1.2", "empty": ""})
+    assert far.job(build["id"])["outputs"] == {"version": "1.2", "empty": ""}
+    item = one(far)
+    assert item["id"] == test["id"]
+    assert item["env"] == {"A": "1", "KCX_NEED_build_all_version": "1.2", "KCX_NEED_build_all_empty": ""}
+    for wrong, pointer in (({"a b": "x"}, "/outputs/a b"), ({"a": 1}, "/outputs/a"), ({"a": "x" * 65536}, "/outputs"),
+                           ({f"k{n}": "" for n in range(101)}, "/outputs"), ([], "/outputs")):
+        problem = far.request("POST", f"/v1/claims/{item['token']}/complete", {"outputs": wrong}).problem(422, "invalid_input")
+        assert [each["pointer"] for each in problem["errors"]] == [pointer]
+    assert complete(far, item)["state"] == "succeeded"
+
+
 @pytest.mark.usefixtures("shell_worker")
 def test_the_documented_worker_lives_on_the_claims(far):
     greeting = far.submit('echo "hello $NAME, $PASS"; echo "two  words" >&2', env={"NAME": "you"},
@@ -457,6 +472,10 @@ def test_the_documented_worker_lives_on_the_claims(far):
     assert (done["state"], done["worker"]) == ("succeeded", "shell-1")
     assert far.log(greeting["id"]) == "hello you, ***\ntwo  words\n"
     assert far.run(["sh", "-c", "exit $1", "sh", "7"])["exit_code"] == 7
+    made = far.run("echo v=1 >> $KCX_OUTPUT; echo 'v=2=3' >> $KCX_OUTPUT; echo none >> $KCX_OUTPUT")
+    assert made["outputs"] == {"v": "2=3"}
+    user = far.run(f"echo $KCX_NEED_{made['id']}_v", needs=[made["id"]])
+    assert far.log(user["id"]) == "2=3\n"
     long = far.submit("trap '' TERM; echo up; sleep 300")
     wait_until(lambda: far.log(long["id"]) == "up\n")
     far.cancel(long["id"])

@@ -209,7 +209,7 @@ CAF_TEST(outputs are bounded) {
   CAF_CHECK_EQUAL(read.complaints.size(), 11u);
   CAF_CHECK_EQUAL(read.complaints.back(), "KCX_OUTPUT has 10 more such lines");
   temp_dir dir;
-  write_file(dir / "out", std::string(output_file_bytes + 1, 'a'));
+  write_file(dir / "out", std::string(output_bytes + 1, 'a'));
   const auto large = take_output_file(dir / "out");
   CAF_CHECK(large.values.empty() && large.complaints.size() == 1);
   CAF_CHECK(!fs::exists(dir / "out"));
