@@ -126,6 +126,8 @@ private:
   lease_table leases_;
   /// When the next sweep is due, by the boot-time clock.
   std::optional<std::chrono::nanoseconds> sweep_at_;
+  /// The second half of a sweep stands in the mailbox.
+  bool sweep_posted_ = false;
   std::vector<work_offer> offers_;
   std::int64_t offered_slots_ = 0;
   /// The last notice that told of ready or handed jobs: offers made before it was heard are void.

@@ -134,11 +134,13 @@ expected<job_grant> database::grant_of(const lease_token& token) {
 void database::sweep(bool renewals_are_in) {
   const auto now = options_.boot_clock();
   // One that comes ahead of its time belongs to an earlier plan; another one is on its way.
-  if (!renewals_are_in && sweep_at_ && now < *sweep_at_)
+  if (!renewals_are_in && (sweep_posted_ || (sweep_at_ && now < *sweep_at_)))
     return;
   const auto gone = leases_.expired(now, sweep_round);
-  if (!gone.empty() && !renewals_are_in) {
-    // While a slow disk held this actor up, renewals have waited behind this very message: they come first.
+  // While a slow disk held this actor up, renewals have waited behind this very message: they come first. Once only,
+  // or two of them would end the same leases before the commit that removes these.
+  sweep_posted_ = !gone.empty() && !renewals_are_in;
+  if (sweep_posted_) {
     caf::anon_send(database_actor{this}, sweep_atom_v, true);
     return;
   }

@@ -133,10 +133,15 @@ void dispatcher::holder_down(const caf::down_msg& down) {
     if (each.holder.address() != down.source)
       continue;
     orphans.push_back(key);
-    if (each.grant)
+    if (!each.grant)
+      continue;
+    // Who ends in peace has done with all that it took: it had not heard of this one yet.
+    if (down.reason)
       lost_.insert(each.worker);
+    else
+      give_back(key);
   }
-  // Their supervisor has them marked; here only the slots come free.
+  // The others their supervisor has marked; here only the slots come free.
   for (const auto key : orphans)
     forget(key);
   match();

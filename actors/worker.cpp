@@ -27,7 +27,8 @@ worker::worker(caf::actor_config& cfg, worker_options options, runner_sender run
   : actor_base{cfg, "worker"}, options_{std::move(options)}, runner_{std::move(runner)},
     dispatcher_{std::move(dispatcher)}, log_hub_{std::move(log_hub)} {
   monitor(supervisor);
-  set_down_handler([this](const caf::down_msg&) { quit(); });
+  // Not in peace: what it holds may be running.
+  set_down_handler([this](const caf::down_msg&) { quit(caf::exit_reason::user_shutdown); });
 }
 
 worker::behavior_type worker::make_behavior() {

@@ -11,7 +11,6 @@ namespace kcx {
 
 namespace {
 
-constexpr std::uint64_t record_size = sizeof(log_record);
 
 template <class T>
 bool read_at(int fd, T& value, std::uint64_t offset) {

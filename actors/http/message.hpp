@@ -135,7 +135,7 @@ public:
   responder() = default;
   explicit responder(std::shared_ptr<detail::answer_slot> slot) : slot_{std::move(slot)} {}
 
-  /// Sends the response. Returns false if this request was already answered.
+  /// Sends the response. Returns false if this request was already answered, or its client is known to be gone.
   bool operator()(response answer) const;
 
   /// True once the client has gone away or was already answered: an answer would be wasted work. A hint.

@@ -152,8 +152,7 @@ json why_queued_document(const job_record& job, const std::optional<queue_info>&
   if (seen.draining)
     reasons.push_back(reason("draining", "The node is stopping and starts no more jobs."));
   add_group(reasons, job, others);
-  if (reasons.empty())
-    add_labels(reasons, seen);
+  add_labels(reasons, seen);
   if (reasons.empty()) {
     add_turn(reasons, seen);
     add_slots(reasons, job, seen);

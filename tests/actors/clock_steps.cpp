@@ -125,9 +125,12 @@ CAF_TEST(no duration is negative when the clock is set back under a job) {
   auto claimed = ask(db, claim_atom_v, claim_request{job, "node/1", 7});
   auto started = ask(db, start_atom_v, attempt_key{job, 1});
   consume_messages();
+  CAF_REQUIRE(take<expected<job_grant>>(claimed).value());
+  CAF_REQUIRE(take<outcome>(started).value());
   pass(1s, -1h);
   auto lost = ask(db, abandon_atom_v, std::string{"node/1"});
   consume_messages();
+  CAF_REQUIRE(take<outcome>(lost).value());
   const auto ended = *reader->job(job);
   CAF_CHECK(is_final(ended.state));
   CAF_CHECK(ended.duration.value() >= 0ms);

@@ -29,8 +29,8 @@ struct fixture : actor_fixture {
   ~fixture() override { stop(); }
 
   attempt_holder_actor new_holder() {
-    return sys.spawn([](attempt_holder_actor::pointer) -> attempt_holder_actor::behavior_type {
-      return {[](cancel_atom, attempt_key) {}};
+    return sys.spawn([](attempt_holder_actor::pointer me) -> attempt_holder_actor::behavior_type {
+      return {[me](cancel_atom, attempt_key) { me->quit(); }};
     });
   }
 
@@ -55,6 +55,13 @@ struct fixture : actor_fixture {
   void stop() {
     anon_send_exit(testee, caf::exit_reason::kill);
     anon_send_exit(db, caf::exit_reason::kill);
+    consume_messages();
+  }
+
+  /// Dies with what stands in the mailboxes.
+  void die() {
+    for (const auto& each : {caf::actor_cast<caf::actor>(testee), caf::actor_cast<caf::actor>(db)})
+      caf::anon_send<caf::message_priority::high>(each, caf::exit_msg{each.address(), caf::exit_reason::kill});
     consume_messages();
   }
 
@@ -209,20 +216,50 @@ CAF_TEST(a node that dies before the commit has neither job nor claim) {
   ask_for_work("node/1", 7);
   anon_send(db, enqueue_atom_v, submission{{spec()}, true});
   expect((enqueue_atom, submission), to(db));
-  stop();
+  die();
   auto reader = open_sqlite_reader(file());
+  CAF_REQUIRE(reader.has_value());
+  CAF_REQUIRE(!(*reader)->job(job_id{1}));
   CAF_CHECK((*reader)->job(job_id{1}).error().code == ec::not_found);
 }
 
 CAF_TEST(what a worker that went away was handed is given back) {
   ask_for_work("node/1", 7);
-  anon_send_exit(holder, caf::exit_reason::kill);
   anon_send(db, enqueue_atom_v, submission{{spec()}, true});
-  expect((enqueue_atom, submission), to(db)); // before the dispatcher knows
+  expect((enqueue_atom, submission), to(db));
+  anon_send_exit(holder, caf::exit_reason::kill);
+  // The dispatcher hears of its end before it hears of the commit.
+  CAF_REQUIRE(sched.prioritize(holder) && sched.try_run_once());
+  CAF_REQUIRE(sched.prioritize(testee) && sched.try_run_once());
   consume_messages();
   CAF_CHECK(seen(1).state == job_state::queued);
+  CAF_CHECK(seen(1).reason == job_reason::not_started);
   holder = new_holder();
   CAF_CHECK_EQUAL(job_of(ask_for_work("node/1", 8)), 1);
+}
+
+CAF_TEST(a grant on its way to a worker that ends in peace is given back) {
+  ask_for_work("node/1", 7);
+  submit({spec()});
+  anon_send(holder, cancel_atom_v, attempt_key{}); // its way to end
+  consume_messages();
+  CAF_CHECK(seen(1).state == job_state::queued && seen(1).reason == job_reason::not_started);
+  holder = new_holder();
+  CAF_CHECK_EQUAL(job_of(ask_for_work("node/2", 8)), 1);
+}
+
+CAF_TEST(what a worker was granted that went away is ended when its successor asks) {
+  ask_for_work("node/1", 7);
+  submit({spec()});
+  anon_send_exit(holder, caf::exit_reason::kill);
+  consume_messages();
+  holder = new_holder();
+  // Whether it had begun to run, nobody knows here: until its processes are gone, nobody else may have the job.
+  const auto other = ask_for_work("node/2", 8);
+  CAF_CHECK(seen(1).state == job_state::running && seen(1).attempt == 1);
+  ask_for_work("node/1", 9);
+  CAF_CHECK_EQUAL(job_of(other), 1);
+  CAF_CHECK(seen(1).state == job_state::running && seen(1).attempt == 2);
 }
 
 CAF_TEST(a worker that was handed one job while another was claimed for it gets one only) {

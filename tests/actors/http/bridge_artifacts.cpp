@@ -36,11 +36,11 @@ struct kept {
   }
 };
 
-std::string all(exchange_result& result) {
+std::string all(bridge_answer& result) {
   return result.answer ? body_reader{*result.answer}.take() : std::string{};
 }
 
-std::string paths(exchange_result& result) {
+std::string paths(bridge_answer& result) {
   std::string text;
   for (const auto& item : result.json()["items"])
     text += item["path"].get<std::string>() + ' ';

@@ -244,19 +244,19 @@ http::request made(const std::string& method, const std::string& target, ask_opt
 
 // -- answers ----------------------------------------------------------------------------------------------------------
 
-nlohmann::json& exchange_result::json() {
+nlohmann::json& bridge_answer::json() {
   if (!parsed_)
     parsed_ = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
   return *parsed_;
 }
 
-std::string exchange_result::code() {
+std::string bridge_answer::code() {
   if (header("Content-Type") != "application/problem+json")
     return {};
   return json().value("code", "");
 }
 
-std::string exchange_result::header(std::string_view name) const {
+std::string bridge_answer::header(std::string_view name) const {
   return answer ? std::string{answer->headers.find(name).value_or("")} : std::string{};
 }
 
@@ -334,7 +334,7 @@ struct bridge_harness::impl {
   root_supervisor_actor root;
   http_bridge_actor bridge;
   /// Tests compare with parts of answers they hold no longer. Goes first: bodies know the bridge.
-  std::vector<std::shared_ptr<exchange_result>> answers;
+  std::vector<std::shared_ptr<bridge_answer>> answers;
 
   void settle() {
     while (scheduler.try_run_once()) {
@@ -379,9 +379,9 @@ bridge_harness::~bridge_harness() {
   my.settle();
 }
 
-std::shared_ptr<exchange_result> bridge_harness::ask(const std::string& method, const std::string& target,
-                                                     ask_options options) {
-  auto result = impl_->answers.emplace_back(std::make_shared<exchange_result>());
+std::shared_ptr<bridge_answer> bridge_harness::ask(const std::string& method, const std::string& target,
+                                                   ask_options options) {
+  auto result = impl_->answers.emplace_back(std::make_shared<bridge_answer>());
   auto exchange = std::make_shared<http_exchange>();
   exchange->request = made(method, target, std::move(options));
   // Runs when the last copy of `respond` goes.
@@ -397,7 +397,7 @@ std::shared_ptr<exchange_result> bridge_harness::ask(const std::string& method, 
   return result;
 }
 
-std::shared_ptr<exchange_result> bridge_harness::post(const std::string& target, const std::string& body) {
+std::shared_ptr<bridge_answer> bridge_harness::post(const std::string& target, const std::string& body) {
   return ask("POST", target, {body, {{"Content-Type", "application/json; charset=utf-8"}}});
 }
 

@@ -74,7 +74,7 @@ struct fake_node {
 };
 
 /// The answer to one request, once it came.
-struct exchange_result {
+struct bridge_answer {
   std::optional<http::response> answer;
   /// Nobody can answer it any more: a server would say 503.
   bool dropped = false;
@@ -126,9 +126,9 @@ public:
   fake_node node;
 
   /// Sends a request and lets every actor handle what it can. The query is part of `target`.
-  std::shared_ptr<exchange_result> ask(const std::string& method, const std::string& target, ask_options options = {});
+  std::shared_ptr<bridge_answer> ask(const std::string& method, const std::string& target, ask_options options = {});
   /// POST of a JSON document.
-  std::shared_ptr<exchange_result> post(const std::string& target, const std::string& body);
+  std::shared_ptr<bridge_answer> post(const std::string& target, const std::string& body);
 
   /// Moves the clock on; timeouts and delayed messages that are due happen.
   void advance(std::chrono::milliseconds by);

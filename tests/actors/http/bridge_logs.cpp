@@ -42,7 +42,7 @@ struct running_job {
   }
 };
 
-std::string all(exchange_result& result) {
+std::string all(bridge_answer& result) {
   return result.answer ? body_reader{*result.answer}.take() : std::string{};
 }
 

@@ -16,11 +16,15 @@ CAF_TEST(every route is found by its own path and no other) {
       path.replace(at, 4, "42");
     if (const auto at = path.find("{name}"); at != std::string::npos)
       path.replace(at, 6, "a/b");
+    if (const auto at = path.find("{token}"); at != std::string::npos)
+      path.replace(at, 7, "1.2.f");
     const auto where = find_route(each.method, path);
     CAF_REQUIRE(where.found != nullptr);
     CAF_CHECK(where.found->call == each.call);
     CAF_CHECK_EQUAL(where.id, each.path.find("{id}") == std::string_view::npos ? "" : "42");
-    CAF_CHECK_EQUAL(where.name, each.path.find("{name}") == std::string_view::npos ? "" : "a/b");
+    CAF_CHECK_EQUAL(where.name, each.path.find("{name}") != std::string_view::npos    ? "a/b"
+                                : each.path.find("{token}") != std::string_view::npos ? "1.2.f"
+                                                                                      : "");
   }
 }
 

@@ -35,6 +35,10 @@ std::vector<std::string> kinds(const nlohmann::json& document) {
 
 using texts = std::vector<std::string>;
 
+std::string text_of(const nlohmann::json& document) {
+  return document["text"];
+}
+
 nlohmann::json why_ended(const job_record& about) {
   return why_document(about, {});
 }
@@ -58,7 +62,7 @@ CAF_TEST(every state has its reason) {
   CAF_CHECK(!why_ended(job(job_state::failed))["waits"].get<bool>());
 }
 
-CAF_TEST(a ready job is held back by its turn, slots, weight, labels or a pause) {
+CAF_TEST(a ready job is held back by turn or slots or weight or labels or a pause) {
   const auto queued = job(job_state::queued);
   auto view = free_view();
   CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"starting"});
@@ -76,7 +80,7 @@ CAF_TEST(a ready job is held back by its turn, slots, weight, labels or a pause)
   CAF_CHECK_EQUAL(kinds(heavy), texts{"weight"});
   CAF_CHECK_EQUAL(heavy["text"], "It takes 2 slots and 1 of 2 are free; they are kept for it.");
   view.missing_labels = {"gpu"};
-  CAF_CHECK_EQUAL(why_queued(queued, {}, view)["text"], "No worker has the label gpu.");
+  CAF_CHECK_EQUAL(text_of(why_queued(queued, {}, view)), "No worker has the label gpu.");
   queue_info queue;
   queue.name = "slow";
   queue.paused_at = timestamp{std::chrono::milliseconds{0}};
@@ -120,7 +124,7 @@ CAF_TEST(a job of a full group or behind another names its group) {
   CAF_CHECK_EQUAL(full["reasons"][0]["next"], 12);
   others.group_held = 0;
   others.group_next = job_id{5};
-  CAF_CHECK_EQUAL(why_queued_document(grouped, {}, free_view(), others)["text"],
+  CAF_CHECK_EQUAL(text_of(why_queued_document(grouped, {}, free_view(), others)),
                   "Job 5 of its group deploy was submitted before it and starts first.");
   others.group_next = job_id{12};
   CAF_CHECK_EQUAL(kinds(why_queued_document(grouped, {}, free_view(), others)), texts{"starting"});

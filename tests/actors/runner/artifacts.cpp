@@ -5,6 +5,7 @@
 #include "actors/runner/workspace.hpp"
 #include "caf/test/unit_test.hpp"
 #include "storage/artifact_path.hpp"
+#include "storage/job_outputs.hpp"
 #include "tests/actors/runner/support.hpp"
 
 #include <filesystem>
