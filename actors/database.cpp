@@ -45,9 +45,11 @@ database::behavior_type database::make_behavior() {
     [this](claim_atom, const claim_request& request) {
       return write<expected<job_grant>>([&] { return claim(request); });
     },
-    [this](start_atom, attempt_key key) { return write<outcome>([&] { return store_->confirm_start(key, now()); }); },
+    [this](start_atom, attempt_key key) {
+      return write_patiently<outcome>([&] { return store_->confirm_start(key, now()); });
+    },
     [this](step_atom, attempt_key key, const step_record& step) {
-      return write<outcome>([&] { return store_->record_step(key, step); });
+      return write_patiently<outcome>([&] { return store_->record_step(key, step); });
     },
     [this](complete_atom, const attempt_result& result) {
       return write<expected<transition_result>>([&] { return complete(result); });
@@ -93,6 +95,10 @@ database::behavior_type database::make_behavior() {
     },
     [this](flush_atom) {
       flush_pending_ = false;
+      flush();
+    },
+    [this](tick_atom) {
+      late_flush_pending_ = false;
       flush();
     },
     [this](sweep_atom, bool renewals_are_in) { sweep(renewals_are_in); },
@@ -297,6 +303,7 @@ actor_status database::status() const {
           {"expired_leases", expired_leases_},
           {"handed_over", handed_over_},
           // As it is now: nobody may have asked for a while.
+          {"damage", damage_.empty() ? actor_status() : actor_status(damage_)},
           {"disk_full", !options_.admit(store_->owed_bytes())}};
 }
 

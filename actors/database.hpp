@@ -3,6 +3,10 @@
 /// Group commit by mailbox: each write runs inside the open transaction, its answer is kept, and the first write of a
 /// batch sends the actor a flush. Whatever stands in the mailbox before that flush is committed with it, in one fsync;
 /// answers and notices go out only after. With one client this costs nothing, with many it shares the fsync.
+///
+/// Nobody waits for what only describes a running attempt (its start, its steps), and its log tells as much after a
+/// crash: these writes join the next commit instead of making one, and wait for it no longer than
+/// database_options::patience.
 #pragma once
 
 #include "actors/actor_base.hpp"
@@ -31,6 +35,8 @@ struct database_options {
   log_lookup log_of;
   /// Asked before a submission or a claim is stored; its error is the answer.
   std::function<outcome(std::int64_t owed)> admit = [](std::int64_t) { return outcome{kcx::done{}}; };
+  /// How long the start of an attempt and its steps wait for a commit that others need, at the most.
+  std::chrono::milliseconds patience{20};
   /// Operations per commit at the most.
   std::size_t batch_limit = 512;
   /// Operations between two checkpoints of the write-ahead log.
@@ -67,6 +73,8 @@ private:
   expected<ready_snapshot> refill(const ready_job& last);
   void flush();
   void post_flush();
+  /// Flushes in a while, if nothing does before.
+  void post_late_flush();
   /// What follows from the operations of the batch joins it.
   outcome settle();
   actor_status status() const;
@@ -94,6 +102,11 @@ private:
   /// Runs `op` in the open transaction and promises its result for after the commit; an error is answered at once.
   template <class Reply, class Op>
   caf::typed_response_promise<Reply> write(Op op);
+  /// The same, but joins a commit that others need.
+  template <class Reply, class Op>
+  caf::typed_response_promise<Reply> write_patiently(Op op);
+  template <class Reply, class Op>
+  caf::typed_response_promise<Reply> run(Op op);
   /// Logs what went wrong; damage of the file but once.
   void complain(const std::string& what, const error& failure);
   /// Deals with a transaction that the engine rolled back under a failed operation.
@@ -112,6 +125,7 @@ private:
   database_options options_;
   commit_batch batch_;
   bool flush_pending_ = false;
+  bool late_flush_pending_ = false;
   /// Something may follow from earlier transactions: from those of an earlier life, to begin with.
   bool unsettled_ = true;
   timestamp latest_{};
@@ -136,7 +150,8 @@ private:
   // Figures for status().
   std::uint64_t commits_ = 0;
   std::uint64_t failed_commits_ = 0;
-  bool damage_told_ = false;
+  /// Since when nothing can be written any more: why.
+  std::string damage_;
   bool disk_full_ = false;
   std::uint64_t operations_ = 0;
   std::uint64_t handed_over_ = 0;
@@ -150,8 +165,19 @@ private:
 
 template <class Reply, class Op>
 caf::typed_response_promise<Reply> database::write(Op op) {
-  auto promise = make_response_promise<Reply>();
   post_flush();
+  return run<Reply>(std::move(op));
+}
+
+template <class Reply, class Op>
+caf::typed_response_promise<Reply> database::write_patiently(Op op) {
+  post_late_flush();
+  return run<Reply>(std::move(op));
+}
+
+template <class Reply, class Op>
+caf::typed_response_promise<Reply> database::run(Op op) {
+  auto promise = make_response_promise<Reply>();
   auto result = std::make_shared<Reply>(op());
   if (!*result) {
     check_transaction(result->error());

@@ -53,6 +53,15 @@ void database::post_flush() {
     caf::anon_send(database_actor{this}, flush_atom_v);
 }
 
+void database::post_late_flush() {
+  if (flush_pending_ || std::exchange(late_flush_pending_, true))
+    return;
+  if (options_.patience.count() == 0)
+    caf::anon_send(database_actor{this}, tick_atom_v);
+  else
+    delayed_send(this, options_.patience, tick_atom_v);
+}
+
 outcome database::settle() {
   // Also after a failure: the next write tries again.
   unsettled_ = true;
@@ -73,7 +82,7 @@ void database::complain(const std::string& what, const error& failure) {
   if (failure.code != ec::storage_unusable)
     spdlog::error("database: {}: {}", what, failure.message);
   // From then on everything fails with it: once is enough.
-  else if (!std::exchange(damage_told_, true))
+  else if (std::exchange(damage_, failure.message).empty())
     spdlog::critical("database: {}", failure.message);
 }
 

@@ -92,6 +92,8 @@ using database_actor = caf::typed_actor<
   caf::reacts_to<subscribe_atom, change_listener_actor>,
   // To itself: everything that came before this is one commit.
   caf::reacts_to<flush_atom>,
+  // To itself: what nobody waits for has waited long enough for somebody else's commit.
+  caf::reacts_to<tick_atom>,
   // To itself: leases may have run out. True: all renewals that waited before are in.
   caf::reacts_to<sweep_atom, bool>>::extend_with<status_actor>;
 

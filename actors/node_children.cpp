@@ -62,7 +62,7 @@ expected<reader_actor> make_reader(const node_context& context, caf::local_actor
   if (!source)
     return std::move(source).error();
   // Detached: it blocks on the disk.
-  return reader_actor{parent.spawn<reader, caf::detached>(*std::move(source))};
+  return reader_actor{parent.spawn<reader, caf::detached>(*std::move(source), find_log(context.data.path()))};
 }
 
 // -- workers ----------------------------------------------------------------------------------------------------------

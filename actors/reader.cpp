@@ -2,12 +2,12 @@
 
 namespace kcx {
 
-reader::reader(caf::actor_config& cfg, std::unique_ptr<job_reader> source)
-  : actor_base{cfg, "reader"}, source_{std::move(source)} {}
+reader::reader(caf::actor_config& cfg, std::unique_ptr<job_reader> source, log_lookup log_of)
+  : actor_base{cfg, "reader"}, source_{std::move(source)}, log_of_{std::move(log_of)} {}
 
 reader::behavior_type reader::make_behavior() {
   return {
-    [this](get_atom, job_id job) { return source_->job(job); },
+    [this](get_atom, job_id job) { return get(job); },
     [this](list_atom, const job_filter& filter) { return source_->jobs(filter); },
     [this](log_atom, job_id job, std::int32_t attempt) { return locate_log(job, attempt); },
     [this](stats_atom) { return source_->stats(); },
@@ -16,6 +16,16 @@ reader::behavior_type reader::make_behavior() {
     [](status_atom) { return actor_status::object(); },
     [this](fault_atom, const std::string& text) { fault(text); },
   };
+}
+
+expected<job_record> reader::get(job_id id) {
+  auto job = source_->job(id);
+  // Its row learns the length of its log at its end only.
+  if (job && is_held(job->state) && log_of_) {
+    if (const auto log = log_of_({id, job->attempt}))
+      job->log = *log;
+  }
+  return job;
 }
 
 expected<log_location> reader::locate_log(job_id job, std::int32_t attempt) {

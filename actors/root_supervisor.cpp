@@ -32,8 +32,8 @@ root_supervisor::behavior_type root_supervisor::make_behavior() {
   return {
     [this](stop_atom, stop_mode mode) { return stop(mode); },
     [this](fault_atom, const std::string& name, std::uint32_t index) { return inject_fault(name, index); },
-    [this](slots_atom, std::uint32_t slots) { anon_send(actors_.worker_supervisor, slots_atom_v, slots); },
-    [this](update_atom, const retention_policy& keep) { anon_send(actors_.scheduler, update_atom_v, keep); },
+    [this](slots_atom, std::uint32_t slots) { caf::anon_send(actors_.worker_supervisor, slots_atom_v, slots); },
+    [this](update_atom, const retention_policy& keep) { caf::anon_send(actors_.scheduler, update_atom_v, keep); },
     [this](start_atom, std::uint32_t which) { start_again(which); },
     [this](status_atom) { return status(); },
     [this](fault_atom, const std::string& text) { fault(text); },
@@ -50,8 +50,8 @@ caf::typed_response_promise<outcome> root_supervisor::stop(stop_mode mode) {
   if (mode == stop_mode::drain && phase_ == phase::running && options_.draining)
     options_.draining();
   phase_ = phase::stopping_workers;
-  anon_send(actors_.http_bridge, drain_atom_v);
-  anon_send(actors_.dispatcher, drain_atom_v);
+  caf::anon_send(actors_.http_bridge, drain_atom_v);
+  caf::anon_send(actors_.dispatcher, drain_atom_v);
   // A drain may take as long as a job does: its bound is the caller's, who asks again with stop_mode::now.
   request(actors_.worker_supervisor, caf::infinite, stop_atom_v, mode)
     .then([this](const outcome&) { workers_stopped(); },
@@ -67,11 +67,11 @@ outcome root_supervisor::inject_fault(const std::string& name, std::uint32_t ind
     return error{ec::forbidden, "fault injection is off; start the node with --fault-injection", {}};
   const std::string text = "asked for over HTTP";
   if (name == "worker") {
-    anon_send(actors_.worker_supervisor, fault_atom_v, index, text);
+    caf::anon_send(actors_.worker_supervisor, fault_atom_v, index, text);
     return kcx::done{};
   }
   const auto throw_in = [&](const auto& handle) -> outcome {
-    anon_send(handle, fault_atom_v, text);
+    caf::anon_send(handle, fault_atom_v, text);
     return kcx::done{};
   };
   if (name == "reader" && index >= 1 && index <= actors_.readers.size())
@@ -187,24 +187,24 @@ void root_supervisor::rewire(child which) {
   const auto& a = actors_;
   switch (which) {
   case child::database:
-    anon_send(a.dispatcher, rewire_atom_v, a.database);
-    anon_send(a.worker_supervisor, rewire_atom_v, a.database);
-    anon_send(a.scheduler, rewire_atom_v, a.database);
-    anon_send(a.http_bridge, rewire_atom_v, a.database);
+    caf::anon_send(a.dispatcher, rewire_atom_v, a.database);
+    caf::anon_send(a.worker_supervisor, rewire_atom_v, a.database);
+    caf::anon_send(a.scheduler, rewire_atom_v, a.database);
+    caf::anon_send(a.http_bridge, rewire_atom_v, a.database);
     break;
   case child::readers:
-    anon_send(a.http_bridge, rewire_atom_v, a.readers);
-    anon_send(a.inspector, rewire_atom_v, a.readers);
+    caf::anon_send(a.http_bridge, rewire_atom_v, a.readers);
+    caf::anon_send(a.inspector, rewire_atom_v, a.readers);
     break;
   case child::log_hub:
-    anon_send(a.worker_supervisor, rewire_atom_v, a.log_hub);
-    anon_send(a.http_bridge, rewire_atom_v, a.log_hub);
+    caf::anon_send(a.worker_supervisor, rewire_atom_v, a.log_hub);
+    caf::anon_send(a.http_bridge, rewire_atom_v, a.log_hub);
     break;
   case child::dispatcher:
-    anon_send(a.worker_supervisor, rewire_atom_v, a.dispatcher);
-    anon_send(a.http_bridge, rewire_atom_v, a.dispatcher);
+    caf::anon_send(a.worker_supervisor, rewire_atom_v, a.dispatcher);
+    caf::anon_send(a.http_bridge, rewire_atom_v, a.dispatcher);
     break;
-  case child::worker_supervisor: anon_send(a.http_bridge, rewire_atom_v, a.worker_supervisor); break;
+  case child::worker_supervisor: caf::anon_send(a.http_bridge, rewire_atom_v, a.worker_supervisor); break;
   case child::scheduler:
   case child::http_bridge:
   case child::inspector: break; // Nobody depends on these.
@@ -212,8 +212,8 @@ void root_supervisor::rewire(child which) {
   subscribe(which);
   if (phase_ == phase::stopping_workers) {
     // A child that was born in the middle of a drain drains as well.
-    anon_send(a.http_bridge, drain_atom_v);
-    anon_send(a.dispatcher, drain_atom_v);
+    caf::anon_send(a.http_bridge, drain_atom_v);
+    caf::anon_send(a.dispatcher, drain_atom_v);
   }
   if (options_.wired)
     options_.wired(actors_);
@@ -223,7 +223,7 @@ void root_supervisor::subscribe(child which) {
   // A new database knows no listener; a new listener is unknown to the database.
   const bool all = which == child::database;
   const auto to_changes = [this](const auto& listener) {
-    anon_send(actors_.database, subscribe_atom_v, caf::actor_cast<change_listener_actor>(listener));
+    caf::anon_send(actors_.database, subscribe_atom_v, caf::actor_cast<change_listener_actor>(listener));
   };
   if (all || which == child::log_hub)
     to_changes(actors_.log_hub);

@@ -11,7 +11,6 @@ namespace kcx {
 
 namespace {
 
-
 template <class T>
 bool read_at(int fd, T& value, std::uint64_t offset) {
   return ::pread(fd, &value, sizeof value, static_cast<off_t>(offset)) == ssize_t{sizeof value};

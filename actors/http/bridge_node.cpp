@@ -3,6 +3,7 @@
 #include "actors/http/bridge_requests.hpp"
 #include "actors/http/json_body.hpp"
 #include "actors/http/problem.hpp"
+#include "actors/http/readiness.hpp"
 #include "actors/http/stats_json.hpp"
 
 #include <caf/send.hpp>
@@ -136,8 +137,8 @@ void http_bridge::ready(const call& ask) {
   request(peers_.database, settings_.read_timeout, status_atom_v)
     .then(
       [this, ask](const actor_status& now) {
-        if (now.value("disk_full", false))
-          return ask.answer({ec::storage_full, "the disk of the data directory is too full to take new work", {}});
+        if (auto refusal = http::why_not_ready(now))
+          return ask.answer(*std::move(refusal));
         read<queue_stats>(
           [ask](expected<queue_stats> stats) {
             if (stats)

@@ -2,6 +2,7 @@
 
 #include "actors/http/json_body.hpp"
 #include "actors/http/problem.hpp"
+#include "actors/http/readiness.hpp"
 #include "actors/http/stats_json.hpp"
 #include "actors/inspector/metrics.hpp"
 #include "actors/inspector/web_page.hpp"
@@ -87,8 +88,8 @@ void inspector::ready(const http_exchange_ptr& exchange) {
   gather([this, exchange](const gathering& all) {
     if (!all.queue)
       exchange->respond(http::problem(ec::timeout, "no reader answered"));
-    else if (status_of(all, "database").is_null())
-      exchange->respond(http::problem(ec::timeout, "the database did not answer"));
+    else if (const auto refusal = http::why_not_ready(status_of(all, "database")))
+      exchange->respond(http::problem(*refusal));
     else
       exchange->respond(http::text_response(200, "ready\n"));
   });

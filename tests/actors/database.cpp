@@ -70,6 +70,27 @@ CAF_TEST(what waits in the mailbox shares one commit) {
   CAF_CHECK(take<expected<job_grant>>(third)->has_value());
 }
 
+CAF_TEST(a start makes no commit but joins the next one) {
+  auto started = ask(db, start_atom_v, attempt_key{job_id{1}, 1});
+  consume_messages();
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"confirm_start"}));
+  auto next = enqueue();
+  consume_messages();
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"confirm_start", "submit", "commit"}));
+  CAF_CHECK(take<outcome>(started)->has_value());
+  CAF_CHECK(take<jobs_reply>(next)->has_value());
+}
+
+CAF_TEST(a start is committed soon though nothing else is written) {
+  auto started = ask(db, start_atom_v, attempt_key{job_id{1}, 1});
+  consume_messages();
+  CAF_CHECK(!take<outcome>(started));
+  advance_time(database_options{}.patience);
+  consume_messages();
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"confirm_start", "commit"}));
+  CAF_CHECK(take<outcome>(started)->has_value());
+}
+
 CAF_TEST(one failing operation fails alone) {
   script.spared_operations = 1;
   auto first = enqueue();

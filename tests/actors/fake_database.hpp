@@ -136,6 +136,7 @@ public:
       [this](refill_atom, const ready_job& last) { return note<expected<ready_snapshot>>(record_->refills, last); },
       [](subscribe_atom, const change_listener_actor&) {},
       [](flush_atom) {},
+      [](tick_atom) {},
       [](sweep_atom, bool) {},
       [](status_atom) { return actor_status{}; },
       [this](fault_atom, const std::string&) { answer_next(); },

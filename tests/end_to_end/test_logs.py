@@ -68,6 +68,13 @@ def in_threads(count, work):
 
 # -- live ----------------------------------------------------------------------
 
+def test_the_size_of_a_log_is_told_while_it_grows(node, fifo):
+    job = node.submit(f"echo 12345; read x < {fifo.path}; echo 1")
+    assert wait_until(lambda: node.job(job["id"])["log"]["bytes"], what="a log") == 6
+    fifo.release()
+    assert node.wait(job["id"])["log"] == {"bytes": 8, "cut": False}
+
+
 def test_one_line_of_ten_megabytes_arrives_and_delays_nobody(start_node, fifo):
     node = start_node(slots=2)
     other = node.submit(f"while read x; do echo $x; done < {fifo.path}")

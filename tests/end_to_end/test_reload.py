@@ -30,6 +30,7 @@ def test_settings_that_can_change_are_in_force_after_sighup(configured):
     reload("slots = 3\nkeep = all:1s\n", "SIGHUP: changed slots, keep")
     wait_until(lambda: len(node.workers()) == 3, what="three workers")
     assert node.get("/v1/node")["slots"] == 3
+    assert "dropped" not in node.output()
     wait_until(lambda: node.request("GET", f"/v1/jobs/{job['id']}").status == 410, timeout=90, what="the job is removed")
     reload("slots = 3\nmin-free = 1T\n", "SIGHUP: changed min-free, keep")
     node.submit_raw({"command": "true"}).problem(507, "storage_full")

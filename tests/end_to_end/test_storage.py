@@ -293,6 +293,8 @@ def test_a_database_file_that_is_taken_away_stops_all_writing(start_node, harm):
     for _ in range(2):
         problem = node.submit_raw({"command": "true"}).problem(500, "storage_unusable")
         assert "was removed, replaced or emptied while the node runs" in problem["detail"]
+        for port in (node.url, node.inspect):
+            assert node.request("GET", "/readyz", base=port).problem(500, "storage_unusable")["detail"] == problem["detail"]
     assert node.terminate() == 0
 
 

@@ -109,6 +109,7 @@ database_actor::behavior_type fake_database(database_actor::pointer self, fake_n
     [](sweep_atom, bool) {},
     [=](subscribe_atom, const change_listener_actor&) { ++node->change_subscriptions; },
     [](flush_atom) {},
+    [](tick_atom) {},
     [=](status_atom) { return reply(self, node->database_silent, actor_status::object()); },
     [](fault_atom, const std::string&) {},
   };
