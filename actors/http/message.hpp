@@ -56,7 +56,9 @@ private:
 /// Query parameters in the order they came, names and values percent-decoded ("+" is a space).
 using query_parameters = std::vector<std::pair<std::string, std::string>>;
 
-/// One request, read completely and checked: syntax, limits, Host and Origin.
+class incoming_body;
+
+/// One request, read completely (but for a streamed body) and checked: syntax, limits, Host and Origin.
 struct request {
   /// Upper case for all known methods, e.g. "GET"; any token otherwise.
   std::string method;
@@ -67,6 +69,8 @@ struct request {
   query_parameters query;
   header_fields headers;
   std::string body;
+  /// The body of a request that was admitted as streamed; `body` is empty then. Null otherwise.
+  std::shared_ptr<incoming_body> incoming;
   /// Numeric address of the peer without its port, e.g. "127.0.0.1".
   std::string remote_address;
   /// The connection. Numbers count up from 1 and are never used again within the process.
@@ -121,6 +125,30 @@ struct response {
   std::shared_ptr<body_source> stream;
   /// Close the connection after this response.
   bool close = false;
+};
+
+/// A piece of a streamed request body.
+struct incoming_piece {
+  /// Empty only at the end.
+  std::string bytes;
+  /// These bytes (possibly none) are the end of the body.
+  bool last = false;
+  /// The body ends here although it is not whole: the problem that the client has made. Nothing more will come.
+  std::optional<response> broken = std::nullopt;
+};
+
+/// A request body that the handler takes piece by piece while it answers, so that it may be longer than memory. Pieces
+/// and answer take turns on the connection: while the client does not read the answer, nothing is read of the body.
+/// What is left of it when the answer has ended is thrown away, and the connection ends.
+class incoming_body {
+public:
+  using piece_handler = std::function<void(incoming_piece)>;
+
+  virtual ~incoming_body() = default;
+
+  /// Asks for the next piece, of 64 KiB at most. `done` is called once, on the server's io thread, also when the client
+  /// goes away; never once the server has stopped. Not to be called again before `done` or after the end. Any thread.
+  virtual void next(piece_handler done) = 0;
 };
 
 namespace detail {

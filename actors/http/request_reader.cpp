@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 namespace kcx::http {
@@ -203,11 +204,21 @@ request_reader::step request_reader::limit_body(std::size_t bytes) {
   return step::done;
 }
 
+void request_reader::stream_body() noexcept {
+  streamed_ = true;
+  body_limit_ = std::numeric_limits<std::size_t>::max();
+}
+
+std::string request_reader::take_body() {
+  auto& body = chunked_ && !parser_->is_done() ? parser_->get().body() : request_.body;
+  return std::exchange(body, {});
+}
+
 request_reader::step request_reader::read_body(std::string_view input, std::size_t& used) {
   used = 0;
   if (chunked_)
     return read_chunks(input, used);
-  if (request_.body.empty() && remaining_ > 0)
+  if (!streamed_ && request_.body.empty() && remaining_ > 0)
     request_.body.reserve(static_cast<std::size_t>(content_length_));
   used = static_cast<std::size_t>(std::min<std::uint64_t>(remaining_, input.size()));
   request_.body.append(input.substr(0, used));

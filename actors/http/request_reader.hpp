@@ -44,6 +44,12 @@ public:
   /// Replaces the body's limit (by default server_limits::body_bytes) and applies it; between header and body.
   step limit_body(std::size_t bytes);
 
+  /// Instead of limit_body(): the body is taken away (take_body()) while it is read, and may have any size.
+  void stream_body() noexcept;
+  [[nodiscard]] bool streamed() const noexcept { return streamed_; }
+  /// What read_body() got since the last call.
+  [[nodiscard]] std::string take_body();
+
   [[nodiscard]] request& head() noexcept { return request_; }
   /// The name the client thinks it talks to: the Host field, or the authority of an absolute target.
   [[nodiscard]] std::string_view authority() const noexcept { return authority_; }
@@ -83,6 +89,7 @@ private:
   bool http_1_0_ = false;
   bool expects_continue_ = false;
   bool chunked_ = false;
+  bool streamed_ = false;
 };
 
 } // namespace kcx::http

@@ -67,6 +67,9 @@ struct admission {
   std::optional<response> refusal;
   /// Overrides server_limits::body_bytes.
   std::optional<std::size_t> body_limit;
+  /// The handler is called at once and takes the body by request::incoming. No limit of its size holds, only that of
+  /// the time for each piece.
+  bool streamed = false;
 };
 
 struct server_options {

@@ -75,6 +75,22 @@ void server_core::deliver(const std::weak_ptr<session>& to, std::uint64_t ticket
   hand_over(to, ticket, std::move(piece));
 }
 
+void server_core::want_body(const std::weak_ptr<session>& of, std::uint64_t request,
+                            incoming_body::piece_handler done) {
+  // Always through the loop: the handler of a piece may ask for the next one.
+  boost::asio::post(io, [of, request, done = std::move(done)]() mutable {
+    if (auto target = of.lock())
+      return target->want_body(request, std::move(done));
+    incoming_piece end;
+    end.broken = problem(kinds::malformed_request, "The connection ended before the body did.");
+    done(std::move(end));
+  });
+}
+
+void streamed_body::next(piece_handler done) {
+  core_->want_body(of_, request_, std::move(done));
+}
+
 // -- responder ---------------------------------------------------------------
 
 namespace detail {

@@ -27,6 +27,7 @@
 namespace kcx::http {
 
 class session;
+class server_core;
 using clock = std::chrono::steady_clock;
 
 /// Written by the io thread, read by any.
@@ -39,6 +40,19 @@ struct counters {
 inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
 }
+
+/// The body of a request that is read while it is answered.
+class streamed_body final : public incoming_body {
+public:
+  streamed_body(std::shared_ptr<server_core> core, std::weak_ptr<session> of, std::uint64_t request)
+    : core_{std::move(core)}, of_{std::move(of)}, request_{request} {}
+  void next(piece_handler done) override;
+
+private:
+  std::shared_ptr<server_core> core_;
+  std::weak_ptr<session> of_;
+  std::uint64_t request_;
+};
 
 class server_core {
 public:
@@ -70,6 +84,8 @@ public:
   /// Any thread. Both go nowhere if the session has ended or waits for something else by now.
   void deliver(const std::weak_ptr<session>& to, std::uint64_t request, response answer);
   void deliver(const std::weak_ptr<session>& to, std::uint64_t ticket, chunk piece);
+  /// Asks the session for the next piece of its request's body. Any thread.
+  void want_body(const std::weak_ptr<session>& of, std::uint64_t request, incoming_body::piece_handler done);
 
 private:
   template <class Value>

@@ -74,6 +74,10 @@ asio::awaitable<session::received> session::receive() {
     co_return refuse(std::move(*why));
   if (!reader_->chunked() && reader_->remaining() == 0)
     co_return received::request;
+  if (reader_->expects_continue() && buffer_.size() == 0 && !co_await write("HTTP/1.1 100 Continue\r\n\r\n", {}))
+    co_return received::nothing;
+  if (reader_->streamed())
+    co_return received::request;
   co_return co_await read_body();
 }
 
@@ -117,6 +121,10 @@ std::optional<response> session::check_head() {
   auto verdict = ask_admission();
   if (verdict.refusal)
     return std::move(verdict.refusal);
+  if (verdict.streamed) {
+    reader_->stream_body();
+    return std::nullopt;
+  }
   auto limit = verdict.body_limit.value_or(core_->options.limits.body_bytes);
   if (reader_->limit_body(limit) == request_reader::step::refused)
     return problem(reader_->why().kind, reader_->why().detail);
@@ -138,9 +146,6 @@ admission session::ask_admission() {
 
 asio::awaitable<session::received> session::read_body() {
   enter(phase::reading, core_->options.timeouts.body);
-  if (reader_->expects_continue() && buffer_.size() == 0)
-    if (!co_await write("HTTP/1.1 100 Continue\r\n\r\n", {}))
-      co_return received::nothing;
   std::size_t since_renewal = large_read;
   for (;;) {
     std::size_t used = 0;
@@ -182,7 +187,7 @@ std::optional<session::received> session::unusable(error_code ec, const char* la
   if (!ec)
     return std::nullopt;
   // The client said it sends no more: it may still read why its half request is none.
-  if (ec == asio::error::eof && phase_ == phase::reading)
+  if (ec == asio::error::eof && (phase_ == phase::reading || phase_ == phase::taking))
     return refuse(problem(kinds::malformed_request, "The connection ended in the middle of the request."));
   return received::nothing;
 }
@@ -210,32 +215,45 @@ asio::awaitable<bool> session::answer() {
   request_ = reader_->head().id;
   bool head_only = reader_->head().method == "HEAD";
   bool keep = reader_->keep_alive();
-  answer_.reset();
-  enter(phase::waiting, std::nullopt);
-  call_handler();
-  while (!answer_ && !gone_)
-    co_await wake_.wait();
+  co_await wait_for_answer();
   core_->release_body(std::exchange(reserved_, 0));
   if (gone_) {
     if (!answer_ && core_->options.abandoned)
       core_->options.abandoned(peer_.session_id, request_);
     if (answer_ && answer_->stream)
       answer_->stream->cancel();
+    end_body();
     co_return false;
   }
   response r = std::move(*answer_);
   answer_.reset();
   keep = keep && !r.close && !core_->draining;
-  if (!co_await send(std::move(r), head_only, keep))
+  bool sent = co_await send(std::move(r), head_only, keep);
+  // What is left of a streamed body must not be taken for the next request.
+  keep = keep && body_whole_;
+  end_body();
+  if (!sent)
     co_return false;
   if (!keep)
     co_await linger();
   co_return keep;
 }
 
+asio::awaitable<void> session::wait_for_answer() {
+  answer_.reset();
+  enter(phase::waiting, std::nullopt);
+  body_open_ = reader_->streamed();
+  body_whole_ = !body_open_;
+  if (body_open_)
+    reader_->head().incoming = std::make_shared<streamed_body>(core_, weak_from_this(), request_);
+  call_handler();
+  while (!answer_ && !gone_)
+    co_await wait_or_take_body();
+}
+
 // Answers that come twice, late or for an earlier request find another number and are dropped.
 void session::accept(std::uint64_t request, response answer, bool at_once) {
-  if (request != request_ || answer_ || phase_ != phase::waiting || ticket_ != 0) {
+  if (request != request_ || answer_ || (phase_ != phase::waiting && phase_ != phase::taking) || ticket_ != 0) {
     if (answer.stream)
       answer.stream->cancel();
     return;
@@ -251,6 +269,60 @@ void session::accept(std::uint64_t ticket, chunk piece, bool at_once) {
   wake_.notify(at_once);
 }
 
+// -- streamed request bodies --------------------------------------------------
+
+void session::want_body(std::uint64_t request, incoming_body::piece_handler done) {
+  if (request != request_ || !body_open_ || gone_) {
+    incoming_piece end;
+    end.broken = problem(kinds::malformed_request, "The connection ended before the body did.");
+    return done(std::move(end));
+  }
+  wanted_ = std::move(done);
+  wake_.notify(true);
+}
+
+asio::awaitable<void> session::wait_or_take_body() {
+  if (wanted_)
+    co_await take_body();
+  else
+    co_await wake_.wait();
+}
+
+asio::awaitable<void> session::take_body() {
+  auto done = std::exchange(wanted_, nullptr);
+  incoming_piece piece;
+  enter(phase::taking, core_->options.timeouts.body);
+  for (;;) {
+    std::size_t used = 0;
+    auto step = reader_->read_body(input(), used);
+    buffer_.consume(used);
+    piece.bytes += reader_->take_body();
+    piece.last = step == request_reader::step::done;
+    if (step == request_reader::step::refused)
+      piece.broken = problem(reader_->why().kind, reader_->why().detail);
+    if (piece.last || piece.broken || !piece.bytes.empty())
+      break;
+    auto ec = co_await read_more();
+    if (auto end = unusable(ec, "The body did not go on in time.")) {
+      piece.broken = *end == received::refused
+                       ? std::exchange(refusal_, std::nullopt)
+                       : problem(kinds::malformed_request, "The connection ended before the body did.");
+      break;
+    }
+  }
+  body_open_ = !piece.last && !piece.broken;
+  body_whole_ = piece.last;
+  enter(phase::waiting, std::nullopt);
+  done(std::move(piece));
+}
+
+// Whoever still waits for a piece hears that none will come.
+void session::end_body() {
+  body_open_ = false;
+  if (auto done = std::exchange(wanted_, nullptr))
+    want_body(request_, std::move(done));
+}
+
 // -- life --------------------------------------------------------------------
 
 void session::enter(phase next, std::optional<std::chrono::milliseconds> limit) {
@@ -264,7 +336,7 @@ void session::tick(clock::time_point now) {
   deadline_ = clock::time_point::max();
   expired_ = true;
   count(core_->stats.timeouts);
-  if (phase_ == phase::idle || phase_ == phase::reading)
+  if (phase_ == phase::idle || phase_ == phase::reading || phase_ == phase::taking)
     stream_->cancel();
   else
     abort();

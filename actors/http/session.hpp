@@ -65,9 +65,11 @@ public:
 
   void accept(std::uint64_t request, response answer, bool at_once);
   void accept(std::uint64_t ticket, chunk piece, bool at_once);
+  /// The next piece of the body of this request, which is being answered.
+  void want_body(std::uint64_t request, incoming_body::piece_handler done);
 
 private:
-  enum class phase { opening, idle, reading, waiting, writing, lingering };
+  enum class phase { opening, idle, reading, waiting, taking, writing, lingering };
   enum class received { request, refused, nothing };
 
   boost::asio::awaitable<bool> serve_one();
@@ -82,6 +84,10 @@ private:
   void call_handler();
 
   boost::asio::awaitable<bool> answer();
+  boost::asio::awaitable<void> wait_for_answer();
+  boost::asio::awaitable<void> wait_or_take_body();
+  boost::asio::awaitable<void> take_body();
+  void end_body();
   boost::asio::awaitable<bool> send(response r, bool head_only, bool keep);
   boost::asio::awaitable<bool> send_stream(std::shared_ptr<body_source> source, bool chunked);
   boost::asio::awaitable<std::optional<chunk>> pull(body_source& source, std::size_t most);
@@ -100,6 +106,10 @@ private:
   std::optional<request_reader> reader_;
   std::optional<response> refusal_;
   std::optional<response> answer_;
+  incoming_body::piece_handler wanted_;
+  /// Of a streamed body: more can be asked for; it came whole (as others do before they are answered).
+  bool body_open_ = false;
+  bool body_whole_ = true;
   std::optional<chunk> piece_;
   std::string out_;
   wake_up wake_;

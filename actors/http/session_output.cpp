@@ -178,7 +178,7 @@ asio::awaitable<std::optional<chunk>> session::pull(body_source& source, std::si
   }
   slot.reset();
   while (!piece_ && !gone_)
-    co_await wake_.wait();
+    co_await wait_or_take_body();
   if (gone_ || piece_->failed)
     co_return std::nullopt;
   co_return std::exchange(piece_, std::nullopt);
