@@ -42,6 +42,9 @@ database::behavior_type database::make_behavior() {
     [this](enqueue_atom, const submission& asked) {
       return write<expected<accepted_jobs>>([&] { return enqueue(asked); });
     },
+    [this](enqueue_atom, const submissions& asked) {
+      return write<expected<submission_results>>([&] { return enqueue_each(asked); });
+    },
     [this](claim_atom, const claim_request& request) {
       return write<expected<job_grant>>([&] { return claim(request); });
     },
@@ -82,6 +85,23 @@ database::behavior_type database::make_behavior() {
     [this](remove_atom, const retention_policy& policy) {
       return write<expected<std::vector<removed_job>>>(
         [&] { return store_->remove_expired(policy, options_.clock(), removal_round); });
+    },
+    [this](token_atom, const new_token& token) {
+      return write<expected<token_record>>([&] { return store_->add_token(token, now()); });
+    },
+    [this](revoke_atom, std::int64_t token) { return write<outcome>([&] { return store_->remove_token(token); }); },
+    [this](token_atom, const token_uses& uses) { return write<outcome>([&] { return store_->touch_tokens(uses); }); },
+    [this](webhook_atom, const std::string& project, const webhook_spec& hook) {
+      return write<outcome>([&] { return store_->put_webhook(project, hook, now()); });
+    },
+    [this](webhook_atom, const std::string& project) {
+      return write<outcome>([&] { return store_->remove_webhook(project); });
+    },
+    [this](deliver_atom, const delivery_try& tried) {
+      return write<outcome>([&] { return store_->note_delivery(tried); });
+    },
+    [this](deliver_atom, std::int64_t delivery) {
+      return write<outcome>([&] { return store_->redeliver(delivery, now()); });
     },
     [this](promote_atom) { return write<expected<std::optional<timestamp>>>([&] { return promote(); }); },
     [this](checkpoint_atom) { return checkpoint(); },
@@ -134,6 +154,18 @@ expected<accepted_jobs> database::enqueue(const submission& asked) {
       return std::move(handed).error();
   }
   return accepted;
+}
+
+expected<submission_results> database::enqueue_each(const submissions& asked) {
+  submission_results results;
+  results.reserve(asked.size());
+  for (const auto& each : asked) {
+    results.push_back(enqueue(each));
+    // What the engine undid with the failed one is not told as done.
+    if (const auto& last = results.back(); !last && !store_->in_transaction())
+      return last.error();
+  }
+  return results;
 }
 
 expected<job_grant> database::claim(const claim_request& request) {

@@ -57,6 +57,7 @@ private:
   /// Whether there is room for new work. Says it once when that changes.
   outcome admit();
   expected<accepted_jobs> enqueue(const submission& asked);
+  expected<submission_results> enqueue_each(const submissions& asked);
   expected<job_grant> claim(const claim_request& request);
   expected<transition_result> complete(const attempt_result& result);
   outcome abandon(const std::string& worker);

@@ -45,6 +45,8 @@ using follower_host_actor = caf::typed_actor<
 using database_actor = caf::typed_actor<
   // Stores all of the jobs or none.
   caf::replies_to<enqueue_atom, submission>::with<expected<accepted_jobs>>,
+  // Stores those of the submissions that can be, each whole or not at all, in one commit.
+  caf::replies_to<enqueue_atom, submissions>::with<expected<submission_results>>,
   // Marks one job running for one worker. Fails with not_ready if somebody else was first.
   caf::replies_to<claim_atom, claim_request>::with<expected<job_grant>>,
   // Confirms a claim. Fails with stale_attempt.
@@ -80,6 +82,19 @@ using database_actor = caf::typed_actor<
   caf::replies_to<remove_atom, job_id>::with<expected<removed_job>>,
   // Forgets a few jobs that the policy does not keep; none left answers nothing. Their logs likewise.
   caf::replies_to<remove_atom, retention_policy>::with<expected<std::vector<removed_job>>>,
+  // Stores a token. Fails with conflict if its name is taken.
+  caf::replies_to<token_atom, new_token>::with<expected<token_record>>,
+  // Removes a token. Fails with not_found.
+  caf::replies_to<revoke_atom, std::int64_t>::with<outcome>,
+  // Notes when tokens were used last.
+  caf::replies_to<token_atom, token_uses>::with<outcome>,
+  // The webhook of a project's jobs, from now on; removing it fails with not_found.
+  caf::replies_to<webhook_atom, std::string, webhook_spec>::with<outcome>,
+  caf::replies_to<webhook_atom, std::string>::with<outcome>,
+  // How a try to deliver went.
+  caf::replies_to<deliver_atom, delivery_try>::with<outcome>,
+  // Has a delivery sent again. Fails with not_found.
+  caf::replies_to<deliver_atom, std::int64_t>::with<outcome>,
   // Moves jobs that are due to the queue; answers when to ask again at the latest.
   caf::replies_to<promote_atom>::with<expected<std::optional<timestamp>>>,
   // Copies the write-ahead log into the database file; answers what is left of it, in bytes.
@@ -103,11 +118,19 @@ using reader_actor =
                    caf::replies_to<list_atom, job_filter>::with<expected<job_page>>,
                    // Where the log of an attempt (0: the latest) is and what bounds it.
                    caf::replies_to<log_atom, job_id, std::int32_t>::with<expected<log_location>>,
-                   caf::replies_to<stats_atom>::with<expected<queue_stats>>,
                    // Queues that have unfinished jobs or are paused, by name.
                    caf::replies_to<queues_atom>::with<expected<std::vector<queue_info>>>,
                    // Which other jobs hold this one back.
-                   caf::replies_to<why_atom, job_id>::with<expected<job_blockers>>>::extend_with<status_actor>;
+                   caf::replies_to<why_atom, job_id>::with<expected<job_blockers>>,
+                   // Changes of state behind a number, in order.
+                   caf::replies_to<events_atom, event_filter>::with<expected<event_page>>,
+                   caf::replies_to<token_atom>::with<expected<std::vector<token_record>>>,
+                   // The webhooks of projects, by name.
+                   caf::replies_to<webhook_atom>::with<expected<std::vector<project_webhook>>>,
+                   // Deliveries that are to be sent by that time, some at a time.
+                   caf::replies_to<deliver_atom, timestamp>::with<expected<due_deliveries>>,
+                   caf::replies_to<deliver_atom, delivery_filter>::with<expected<delivery_page>>,
+                   caf::replies_to<stats_atom>::with<expected<queue_stats>>>::extend_with<status_actor>;
 
 // -- workers ----------------------------------------------------------------------------------------------------------
 
@@ -185,6 +208,15 @@ using scheduler_actor = caf::typed_actor<
   caf::reacts_to<tick_atom>, caf::reacts_to<checkpoint_atom>, caf::reacts_to<remove_atom>,
   caf::reacts_to<rewire_atom, database_actor>>::extend_with<change_listener_actor>::extend_with<status_actor>;
 
+/// The WEBHOOK SENDER: sends what stands in the outbox, and again what failed.
+using webhook_sender_actor = caf::typed_actor<
+  // To itself: deliveries may be due; this one was tried.
+  caf::reacts_to<tick_atom>, caf::reacts_to<deliver_atom, delivery_try>,
+  // Somebody wants deliveries sent now.
+  caf::reacts_to<deliver_atom>, caf::reacts_to<rewire_atom, database_actor>,
+  caf::reacts_to<rewire_atom,
+                 std::vector<reader_actor>>>::extend_with<change_listener_actor>::extend_with<status_actor>;
+
 // -- the outside ------------------------------------------------------------------------------------------------------
 
 /// The HTTP BRIDGE: requests in, typed messages out, answers back.
@@ -197,8 +229,8 @@ using http_bridge_actor =
                    // The node drains: takes no new job.
                    caf::reacts_to<drain_atom>, caf::reacts_to<rewire_atom, database_actor>,
                    caf::reacts_to<rewire_atom, std::vector<reader_actor>>, caf::reacts_to<rewire_atom, log_hub_actor>,
-                   caf::reacts_to<rewire_atom, dispatcher_actor>,
-                   caf::reacts_to<rewire_atom, worker_supervisor_actor>>::extend_with<change_listener_actor>::
+                   caf::reacts_to<rewire_atom, dispatcher_actor>, caf::reacts_to<rewire_atom, worker_supervisor_actor>,
+                   caf::reacts_to<rewire_atom, webhook_sender_actor>>::extend_with<change_listener_actor>::
     extend_with<follower_host_actor>::extend_with<status_actor>;
 
 /// The INSPECTOR: the inspection port.
@@ -233,5 +265,6 @@ CAF_ADD_TYPE_ID(kcx_handles, (std::vector<kcx::reader_actor>))
 CAF_ADD_TYPE_ID(kcx_handles, (kcx::log_hub_actor))
 CAF_ADD_TYPE_ID(kcx_handles, (kcx::dispatcher_actor))
 CAF_ADD_TYPE_ID(kcx_handles, (kcx::worker_supervisor_actor))
+CAF_ADD_TYPE_ID(kcx_handles, (kcx::webhook_sender_actor))
 CAF_ADD_TYPE_ID(kcx_handles, (std::vector<std::pair<std::string, kcx::status_actor>>))
 CAF_END_TYPE_ID_BLOCK(kcx_handles)

@@ -1,8 +1,8 @@
 #include "actors/node.hpp"
 
 #include "actors/http/auth.hpp"
-#include "actors/http/authenticate.hpp"
 #include "actors/http/connection_share.hpp"
+#include "actors/http/line_cutter.hpp"
 #include "actors/http/server.hpp"
 #include "actors/leftovers.hpp"
 #include "actors/node_children.hpp"
@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <future>
 #include <mutex>
+#include <stop_token>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
@@ -146,23 +147,54 @@ std::size_t open_files_limit() {
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1'024;
 }
 
+/// As many as the webhook sender has under way at the same time.
+constexpr std::size_t webhook_threads = 8;
+
 /// The inspection port takes no documents.
 constexpr std::size_t inspection_body_bytes = 64 * 1024;
 
-http::server_options api_options(const settings& options, const data_directory& data) {
+std::optional<http::tls_options> tls_of(const settings& options) {
+  if (options.tls_certificate.empty())
+    return std::nullopt;
+  return http::tls_options{options.tls_certificate.string(), options.tls_key.string()};
+}
+
+http::server_options api_options(const settings& options, std::shared_ptr<http::token_table> tokens) {
   http::server_options result;
   result.limits.body_bytes = static_cast<std::size_t>(options.body_limit);
+  result.tls = tls_of(options);
   // Before the body is read: whoever has no token must not be able to fill memory.
-  result.admit = [check = http::token_check{http::token_digest(data.admin_token())}](const http::request& ask) {
-    return check.admit(ask);
+  result.admit = [tokens = std::move(tokens)](const http::request& ask) {
+    auto verdict = tokens->admit(ask);
+    verdict.streamed = http::is_line_upload(ask);
+    return verdict;
   };
   return result;
 }
 
-http::server_options inspection_options() {
+http::server_options inspection_options(const settings& options) {
   http::server_options result;
   result.limits.body_bytes = inspection_body_bytes;
+  result.tls = tls_of(options);
   return result;
+}
+
+/// All tokens there are. Call it once the database file is open for writing.
+expected<std::shared_ptr<http::token_table>> load_tokens(const settings& options, const data_directory& data) {
+  http::token_table::options how;
+  how.admin_digest = http::token_digest(data.admin_token());
+  how.rate_limit = options.rate_limit;
+  how.secure = !options.tls_certificate.empty();
+  auto table = std::make_shared<http::token_table>(std::move(how));
+  auto reader = open_sqlite_reader(data.database());
+  if (!reader)
+    return std::move(reader).error();
+  const auto tokens = (*reader)->tokens();
+  if (!tokens)
+    return tokens.error();
+  for (const auto& each : *tokens)
+    table->add(each);
+  return table;
 }
 
 } // namespace
@@ -183,11 +215,14 @@ public:
                processes_,
                files_,
                archiver_,
+               couriers_,
                std::move(store),
+               {},
                {},
                {},
                wall_clock_now(),
                static_cast<std::uint32_t>(options_.slots),
+               stopping_.get_token(),
                std::make_shared<http::gate<http_bridge_actor>>(),
                std::make_shared<http::gate<inspector_actor>>()},
       on_end_{std::move(on_end)}, on_drain_{std::move(on_drain)}, config_{options_}, system_{config_} {}
@@ -201,21 +236,28 @@ public:
     if (root_)
       caf::anon_send_exit(root_, caf::exit_reason::user_shutdown);
     root_ = nullptr;
+    // Not before: what is given up now is sent again after the next start, and counts as no failure.
+    stopping_.request_stop();
+    couriers_.stop();
     system_.await_all_actors_done();
     processes_.stop(runner_patience);
   }
 
   outcome listen() {
+    auto tokens = load_tokens(options_, data_);
+    if (!tokens)
+      return std::move(tokens).error();
+    context_.tokens = *std::move(tokens);
     const auto connections = http::share_connections(open_files_limit(), static_cast<std::size_t>(options_.slots));
     if (!connections)
       return connections.error();
-    auto to_api = api_options(options_, data_);
+    auto to_api = api_options(options_, context_.tokens);
     to_api.limits.connections = connections->api;
     auto api = listen_for(options_.http, "http", std::move(to_api), context_.bridge_gate);
     if (!api)
       return std::move(api).error();
     api_ = *std::move(api);
-    auto to_inspector = inspection_options();
+    auto to_inspector = inspection_options(options_);
     to_inspector.limits.connections = connections->inspection;
     auto inspection = listen_for(options_.inspect, "inspection", std::move(to_inspector), context_.inspector_gate);
     if (!inspection)
@@ -277,7 +319,17 @@ public:
 
 private:
   /// What is read from files that settings name, and read again on SIGHUP although no setting changed.
-  void reload_files() {}
+  void reload_files() {
+    if (options_.tls_certificate.empty())
+      return;
+    for (auto* each : {api_.get(), inspection_.get()}) {
+      if (const auto loaded = each->reload_tls(); !loaded) {
+        spdlog::error("SIGHUP: {}; the former certificate stays in use", loaded.error().message);
+        return;
+      }
+    }
+    spdlog::info("SIGHUP: the certificate files were read again");
+  }
 
   void close_listeners() {
     data_.retract();
@@ -306,6 +358,8 @@ private:
   process_io processes_;
   log_archiver archiver_;
   http::file_threads files_;
+  std::stop_source stopping_;
+  http::file_threads couriers_{webhook_threads};
   node_context context_;
   std::function<void()> on_end_;
   std::function<void()> on_drain_;

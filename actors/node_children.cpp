@@ -2,8 +2,8 @@
 
 #include "actors/database.hpp"
 #include "actors/dispatcher.hpp"
-#include "actors/http/auth.hpp"
 #include "actors/http/bridge.hpp"
+#include "actors/http/webhook_post.hpp"
 #include "actors/inspector/inspector.hpp"
 #include "actors/leftovers.hpp"
 #include "actors/log_hub.hpp"
@@ -13,6 +13,7 @@
 #include "actors/runner/secret_masker.hpp"
 #include "actors/runner/workspace.hpp"
 #include "actors/scheduler.hpp"
+#include "actors/webhook_sender.hpp"
 #include "actors/worker.hpp"
 #include "actors/worker_supervisor.hpp"
 #include "storage/disk_guard.hpp"
@@ -133,6 +134,21 @@ http::byte_mask make_mask(const std::vector<std::string>& secrets) {
   };
 }
 
+webhook_sender_actor make_webhook_sender(const node_context& context, caf::local_actor& parent,
+                                         const node_actors& others) {
+  webhook_sender_options options;
+  options.backoff = context.options.webhook_backoff;
+  options.send = [post = context.couriers.executor(),
+                  stop = context.stopping](delivery what, const std::function<void(delivery_try)>& done) {
+    post([what = std::move(what), done, stop] {
+      http::webhook_limits limits;
+      limits.stop = stop;
+      done(http::post_webhook(what, wall_clock_now(), limits));
+    });
+  };
+  return parent.spawn<webhook_sender>(others.database, others.readers, std::move(options));
+}
+
 nlohmann::json describe(const node_context& context) {
   return {{"version", KCX_VERSION},
           {"pid", ::getpid()},
@@ -146,7 +162,7 @@ nlohmann::json describe(const node_context& context) {
 
 http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, const node_actors& others) {
   bridge_settings settings;
-  settings.token_digest = http::token_digest(context.data.admin_token());
+  settings.tokens = context.tokens;
   settings.data_dir = context.data.path();
   settings.node = describe(context);
   settings.slots = [&context] { return context.slots.load(); };
@@ -158,8 +174,8 @@ http_bridge_actor make_bridge(node_context& context, caf::local_actor& parent, c
     return log_bounds{static_cast<std::uint64_t>(now->log_limit), static_cast<std::uint64_t>(now->min_free / 2)};
   };
   settings.make_mask = make_mask;
-  bridge_peers peers{others.database,          others.readers, others.log_hub,
-                     others.worker_supervisor, others.root,    others.dispatcher};
+  bridge_peers peers{others.database, others.readers,    others.log_hub,       others.worker_supervisor,
+                     others.root,     others.dispatcher, others.webhook_sender};
   return parent.spawn<http_bridge>(std::move(peers), std::move(settings));
 }
 
@@ -212,6 +228,9 @@ child_factories make_factories(node_context& context) {
   make.scheduler = [&context](caf::local_actor& parent, const node_actors& others) {
     return make_scheduler(context, parent, others);
   };
+  make.webhook_sender = [&context](caf::local_actor& parent, const node_actors& others) {
+    return make_webhook_sender(context, parent, others);
+  };
   make.http_bridge = [&context](caf::local_actor& parent, const node_actors& others) {
     return make_bridge(context, parent, others);
   };
@@ -240,6 +259,7 @@ void connect(node_context& context, const node_actors& actors) {
   add("dispatcher", actors.dispatcher);
   add("worker_supervisor", actors.worker_supervisor);
   add("scheduler", actors.scheduler);
+  add("webhook_sender", actors.webhook_sender);
   add("http_bridge", actors.http_bridge);
   add("inspector", actors.inspector);
   caf::anon_send(actors.inspector, rewire_atom_v, std::move(asked));

@@ -3,6 +3,7 @@
 
 #include "actors/http/gate.hpp"
 #include "actors/http/logs/file_thread.hpp"
+#include "actors/http/token_table.hpp"
 #include "actors/log_archiver.hpp"
 #include "actors/root_supervisor.hpp"
 #include "actors/runner/cgroup.hpp"
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 namespace kcx {
@@ -30,13 +32,19 @@ struct node_context {
   process_io& processes;
   http::file_threads& files;
   log_archiver& archiver;
+  /// Where webhooks are sent: it waits for others' servers.
+  http::file_threads& couriers;
   /// The open store for the first database actor; a later one opens the file anew.
   std::unique_ptr<job_store> first_store;
+  /// Who may call the API.
+  std::shared_ptr<http::token_table> tokens;
   std::string http_url;
   std::string inspect_url;
   timestamp started_at;
   /// Jobs that run at the same time, whoever set it last: the settings or PATCH /v1/node.
   std::atomic<std::uint32_t> slots;
+  /// Requested when the node stops: what waits for others' servers gives up.
+  std::stop_token stopping;
   /// Where the servers' requests go; opened anew with each restart of their actors.
   std::shared_ptr<http::gate<http_bridge_actor>> bridge_gate;
   std::shared_ptr<http::gate<inspector_actor>> inspector_gate;

@@ -2,6 +2,13 @@
 
 namespace kcx {
 
+namespace {
+
+/// Deliveries per answer: more than are sent at the same time, so that a slow receiver does not hide the others.
+constexpr std::size_t due_at_once = 200;
+
+} // namespace
+
 reader::reader(caf::actor_config& cfg, std::unique_ptr<job_reader> source, log_lookup log_of)
   : actor_base{cfg, "reader"}, source_{std::move(source)}, log_of_{std::move(log_of)} {}
 
@@ -10,6 +17,11 @@ reader::behavior_type reader::make_behavior() {
     [this](get_atom, job_id job) { return get(job); },
     [this](list_atom, const job_filter& filter) { return source_->jobs(filter); },
     [this](log_atom, job_id job, std::int32_t attempt) { return locate_log(job, attempt); },
+    [this](events_atom, const event_filter& filter) { return source_->events(filter); },
+    [this](token_atom) { return source_->tokens(); },
+    [this](webhook_atom) { return source_->webhooks(); },
+    [this](deliver_atom, timestamp now) { return source_->due(now, due_at_once); },
+    [this](deliver_atom, const delivery_filter& filter) { return source_->deliveries(filter); },
     [this](stats_atom) { return source_->stats(); },
     [this](queues_atom) { return source_->queues(); },
     [this](why_atom, job_id job) { return source_->blockers(job); },

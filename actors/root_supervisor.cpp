@@ -15,6 +15,7 @@ std::string_view to_string(child which) noexcept {
   case child::dispatcher: return "dispatcher";
   case child::worker_supervisor: return "worker_supervisor";
   case child::scheduler: return "scheduler";
+  case child::webhook_sender: return "webhook_sender";
   case child::http_bridge: return "http_bridge";
   case child::inspector: return "inspector";
   }
@@ -87,6 +88,8 @@ outcome root_supervisor::inject_fault(const std::string& name, std::uint32_t ind
       return throw_in(actors_.worker_supervisor);
     if (name == to_string(child::scheduler))
       return throw_in(actors_.scheduler);
+    if (name == to_string(child::webhook_sender))
+      return throw_in(actors_.webhook_sender);
     if (name == to_string(child::http_bridge))
       return throw_in(actors_.http_bridge);
     if (name == to_string(child::inspector))
@@ -157,6 +160,7 @@ bool root_supervisor::start(child which) {
   case child::dispatcher: adopt(actors_.dispatcher, make.dispatcher(*this, actors_), which); break;
   case child::worker_supervisor: adopt(actors_.worker_supervisor, make.worker_supervisor(*this, actors_), which); break;
   case child::scheduler: adopt(actors_.scheduler, make.scheduler(*this, actors_), which); break;
+  case child::webhook_sender: adopt(actors_.webhook_sender, make.webhook_sender(*this, actors_), which); break;
   case child::http_bridge: adopt(actors_.http_bridge, make.http_bridge(*this, actors_), which); break;
   case child::inspector: adopt(actors_.inspector, make.inspector(*this, actors_), which); break;
   }
@@ -190,9 +194,11 @@ void root_supervisor::rewire(child which) {
     caf::anon_send(a.dispatcher, rewire_atom_v, a.database);
     caf::anon_send(a.worker_supervisor, rewire_atom_v, a.database);
     caf::anon_send(a.scheduler, rewire_atom_v, a.database);
+    caf::anon_send(a.webhook_sender, rewire_atom_v, a.database);
     caf::anon_send(a.http_bridge, rewire_atom_v, a.database);
     break;
   case child::readers:
+    caf::anon_send(a.webhook_sender, rewire_atom_v, a.readers);
     caf::anon_send(a.http_bridge, rewire_atom_v, a.readers);
     caf::anon_send(a.inspector, rewire_atom_v, a.readers);
     break;
@@ -205,6 +211,7 @@ void root_supervisor::rewire(child which) {
     caf::anon_send(a.http_bridge, rewire_atom_v, a.dispatcher);
     break;
   case child::worker_supervisor: caf::anon_send(a.http_bridge, rewire_atom_v, a.worker_supervisor); break;
+  case child::webhook_sender: caf::anon_send(a.http_bridge, rewire_atom_v, a.webhook_sender); break;
   case child::scheduler:
   case child::http_bridge:
   case child::inspector: break; // Nobody depends on these.

@@ -29,10 +29,11 @@ enum class child : std::uint8_t {
   dispatcher,
   worker_supervisor,
   scheduler,
+  webhook_sender,
   http_bridge,
   inspector,
 };
-inline constexpr std::size_t child_count = 8;
+inline constexpr std::size_t child_count = 9;
 [[nodiscard]] std::string_view to_string(child which) noexcept;
 
 /// The handles of the living children. A factory sees those that started before its own.
@@ -44,6 +45,7 @@ struct node_actors {
   dispatcher_actor dispatcher;
   worker_supervisor_actor worker_supervisor;
   scheduler_actor scheduler;
+  webhook_sender_actor webhook_sender;
   http_bridge_actor http_bridge;
   inspector_actor inspector;
 };
@@ -58,6 +60,7 @@ struct child_factories {
   std::function<dispatcher_actor(caf::local_actor& parent, const node_actors& others)> dispatcher;
   std::function<worker_supervisor_actor(caf::local_actor& parent, const node_actors& others)> worker_supervisor;
   std::function<scheduler_actor(caf::local_actor& parent, const node_actors& others)> scheduler;
+  std::function<webhook_sender_actor(caf::local_actor& parent, const node_actors& others)> webhook_sender;
   std::function<http_bridge_actor(caf::local_actor& parent, const node_actors& others)> http_bridge;
   std::function<inspector_actor(caf::local_actor& parent, const node_actors& others)> inspector;
 };

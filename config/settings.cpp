@@ -168,6 +168,22 @@ std::vector<row> network_rows(const settings& base) {
      "Network",
      "Allow addresses that other hosts can reach although nothing is encrypted",
      [](settings& to, std::string_view value) { return read(to.insecure, value); }},
+    {{"tls-certificate", "FILE", "", "a path"},
+     "Network",
+     "PEM file with the certificate chain: both ports speak TLS; SIGHUP reads it again",
+     [](settings& to, std::string_view value) { return read(to.tls_certificate, value); }},
+    {{"tls-key", "FILE", "", "a path"},
+     "Network",
+     "PEM file with the key of the certificate",
+     [](settings& to, std::string_view value) { return read(to.tls_key, value); }},
+    {{"rate-limit", "N", std::to_string(base.rate_limit), "a whole number from 0 to 1000000"},
+     "Network",
+     "Requests per minute of a token that has no limit of its own; 0 for no limit",
+     [](settings& to, std::string_view value) { return read(to.rate_limit, value, 0, 1'000'000); }},
+    {{"webhook-backoff", "DURATION", format_duration(base.webhook_backoff), "a duration from 10ms to 1h"},
+     "Network",
+     "Pause after a webhook's first failure, doubled with each further one up to 1h",
+     [](settings& to, std::string_view value) { return read(to.webhook_backoff, value, 10ms, 1h); }},
     {{"body-limit", "SIZE", format_size(base.body_limit), "a size from 1K to 1G"},
      "Network",
      "Largest body of one HTTP request",
@@ -320,11 +336,15 @@ outcome assign_all(const given_values& from, settings& to) {
 // --------------------------------------------------------------------------------------------
 
 outcome check_addresses(const settings& chosen) {
+  if (chosen.tls_certificate.empty() != chosen.tls_key.empty())
+    return wrong("options --tls-certificate and --tls-key belong together: one of them is missing");
+  const bool encrypted = !chosen.tls_certificate.empty();
   for (const auto& [name, where] : {std::pair{"http", chosen.http}, std::pair{"inspect", chosen.inspect}})
-    if (!is_loopback(where) && !chosen.insecure)
-      return wrong("option --" + std::string{name} + " cannot be \"" + to_string(where) +
-                   "\": other hosts could reach it, and tokens and logs would cross the network unencrypted. Use a "
-                   "loopback address behind a proxy with TLS, or add --insecure if the network can be trusted");
+    if (!is_loopback(where) && !encrypted && !chosen.insecure)
+      return wrong(
+        "option --" + std::string{name} + " cannot be \"" + to_string(where) +
+        "\": other hosts could reach it, and tokens and logs would cross the network unencrypted. Give "
+        "--tls-certificate and --tls-key, or use a loopback address, or add --insecure if the network can be trusted");
   if (chosen.http == chosen.inspect && chosen.http.port != 0)
     return wrong("options --http and --inspect are both \"" + to_string(chosen.http) +
                  "\"; each needs a port of its own");

@@ -35,6 +35,13 @@ struct settings {
   bool insecure = false;
   /// With less than this free on the disk of `data`, no job is accepted or started. 0 switches the guard off.
   std::int64_t min_free = 16LL << 20;
+  /// PEM files for TLS on both ports; both or none. Read at the start and at each SIGHUP.
+  std::filesystem::path tls_certificate;
+  std::filesystem::path tls_key;
+  /// Requests per minute of a token that has no limit of its own; 0: no limit. The admin token has none.
+  std::int32_t rate_limit = 0;
+  /// After the first failure of a webhook; doubled with each further one.
+  std::chrono::milliseconds webhook_backoff{10'000};
   /// Largest request body, in bytes.
   std::int64_t body_limit = 32LL << 20;
 

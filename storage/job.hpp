@@ -178,6 +178,19 @@ enum class supersede_policy : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(supersede_policy policy) noexcept;
 
+/// Who is told over HTTP of a job's states.
+struct webhook_spec {
+  std::string url;
+  /// Signs what is sent; empty: nothing is signed. Never shown by the API, and kept as long as the job: what is told of
+  /// its end is sent after its end.
+  std::string secret{};
+  /// States of which is told.
+  std::vector<job_state> events{job_state::succeeded, job_state::failed,      job_state::timed_out,
+                                job_state::cancelled, job_state::interrupted, job_state::skipped};
+
+  bool operator==(const webhook_spec&) const = default;
+};
+
 enum class interrupt_policy : std::uint8_t { fail, requeue };
 enum class keep_policy : std::uint8_t { never, on_failure, always };
 /// What becomes of a job whose unique key an unfinished job has.
@@ -242,6 +255,8 @@ struct job_spec {
   /// Held jobs of the group below which this one may start.
   std::int32_t group_limit = 1;
   supersede_policy supersede = supersede_policy::none;
+
+  std::optional<webhook_spec> webhook;
 
   bool operator==(const job_spec&) const = default;
 };

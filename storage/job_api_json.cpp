@@ -77,6 +77,20 @@ json duration_json(const job_record& job, timestamp now) {
 
 } // namespace
 
+json to_event_json(const job_event& event) {
+  return {{"id", event.number},
+          {"job", event.job.value},
+          {"name", event.name},
+          {"project", event.project},
+          {"queue", event.queue},
+          {"at", to_rfc3339(event.what.at)},
+          {"state", to_string(event.what.state)},
+          {"reason", reason_or_null(event.what.reason)},
+          {"cause", reason_or_null(event.what.cause)},
+          {"attempt", event.what.attempt},
+          {"worker", text_or_null(event.what.worker)}};
+}
+
 json to_api_json(const job_record& job, timestamp now) {
   auto shown = json::object();
   add_spec_json(shown, job.spec);

@@ -176,6 +176,7 @@ constexpr std::array spec_fields{
   field<&job_spec::supersede, read_supersede, show_name<supersede_policy>>("supersede"),
   field<&job_spec::ref, read_ref, show_text_or_null>("ref"),
   field<&job_spec::needs, read_needs, show_needs>("needs"),
+  field<&job_spec::webhook, read_webhook, show_webhook>("webhook"),
 };
 
 /// Read only: no form shows it.

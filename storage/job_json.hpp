@@ -5,6 +5,7 @@
 
 #include "config/error.hpp"
 #include "storage/job.hpp"
+#include "storage/job_reader.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -41,5 +42,8 @@ struct job_limits {
 /// The job object of the API: all keys always present, null where unknown, times in RFC 3339. Secrets never appear.
 /// `now` gives the duration of a running job.
 [[nodiscard]] nlohmann::json to_api_json(const job_record& job, timestamp now);
+
+/// A change of a job's state as the API shows it.
+[[nodiscard]] nlohmann::json to_event_json(const job_event& event);
 
 } // namespace kcx

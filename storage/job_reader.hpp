@@ -6,6 +6,8 @@
 
 #include "config/error.hpp"
 #include "storage/job.hpp"
+#include "storage/token.hpp"
+#include "storage/webhook.hpp"
 
 #include <cstdint>
 #include <map>
@@ -73,6 +75,36 @@ struct job_blockers {
   std::int32_t group_limit = 0;
 };
 
+/// One change of a job's state, among those of all jobs.
+struct job_event {
+  /// Ascending in the order of commits, with gaps, never used again.
+  std::int64_t number = 0;
+  job_id job;
+  std::string name;
+  std::string project;
+  std::string queue;
+  history_record what;
+};
+
+/// Which changes to list. Empty members do not filter.
+struct event_filter {
+  std::optional<job_id> job{};
+  std::optional<std::string> project{};
+  std::optional<std::string> queue{};
+  /// Only those behind this number; nothing: none, which tells the last number.
+  std::optional<std::int64_t> after{};
+  /// 1 to 1,000.
+  std::size_t limit = 200;
+};
+
+struct event_page {
+  std::vector<job_event> items; ///< In order.
+  /// Pass as `after` to go on: everything up to here was looked at. At the end this is the last number ever given.
+  std::int64_t last = 0;
+  /// Something is behind `last`. A page may be empty and yet have more: a rare match is looked for in bounded time.
+  bool more = false;
+};
+
 class job_reader {
 public:
   virtual ~job_reader() = default;
@@ -87,6 +119,15 @@ public:
   [[nodiscard]] virtual expected<std::vector<queue_info>> queues() = 0;
   /// Fails as job() does.
   [[nodiscard]] virtual expected<job_blockers> blockers(job_id id) = 0;
+  /// Changes of state of the jobs that are there; those of a removed job went with it.
+  [[nodiscard]] virtual expected<event_page> events(const event_filter& filter) = 0;
+  /// All of them, by id.
+  [[nodiscard]] virtual expected<std::vector<token_record>> tokens() = 0;
+  /// Of projects, by name.
+  [[nodiscard]] virtual expected<std::vector<project_webhook>> webhooks() = 0;
+  /// At most `limit` deliveries that are to be sent, the one that waited longest first, with secrets.
+  [[nodiscard]] virtual expected<due_deliveries> due(timestamp now, std::size_t limit) = 0;
+  [[nodiscard]] virtual expected<delivery_page> deliveries(const delivery_filter& filter) = 0;
 };
 
 } // namespace kcx

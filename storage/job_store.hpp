@@ -12,6 +12,8 @@
 
 #include "config/error.hpp"
 #include "storage/job.hpp"
+#include "storage/token.hpp"
+#include "storage/webhook.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -311,6 +313,26 @@ public:
   [[nodiscard]] virtual outcome pause_queue(const std::string& queue, const std::string& who, timestamp now) = 0;
   [[nodiscard]] virtual outcome resume_queue(const std::string& queue) = 0;
   [[nodiscard]] virtual expected<std::vector<std::string>> paused_queues() = 0;
+
+  // -- tokens --------------------------------------------------------------------------------------------------------
+
+  /// Fails with conflict if the name is taken.
+  [[nodiscard]] virtual expected<token_record> add_token(const new_token& token, timestamp now) = 0;
+  /// Fails with not_found.
+  [[nodiscard]] virtual outcome remove_token(std::int64_t id) = 0;
+  /// Notes when tokens were used; those that are gone are passed over.
+  [[nodiscard]] virtual outcome touch_tokens(const token_uses& uses) = 0;
+
+  // -- webhooks ------------------------------------------------------------------------------------------------------
+
+  /// From now on the project's jobs are told to it, instead of an earlier one.
+  [[nodiscard]] virtual outcome put_webhook(const std::string& project, const webhook_spec& hook, timestamp now) = 0;
+  /// Fails with not_found if the project has none. What is in the outbox is sent all the same.
+  [[nodiscard]] virtual outcome remove_webhook(const std::string& project) = 0;
+  /// Notes how a try went. A delivery that is gone, or no longer pending, is passed over.
+  [[nodiscard]] virtual outcome note_delivery(const delivery_try& tried) = 0;
+  /// Has it sent again, from the first try on. Fails with not_found.
+  [[nodiscard]] virtual outcome redeliver(std::int64_t id, timestamp now) = 0;
 
   // -- removing ------------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,9 @@ void read_limits(reading& in, const json_place& at, const nlohmann::json& value,
 void read_artifacts(reading& in, const json_place& at, const nlohmann::json& value, std::vector<std::string>& member);
 void read_working_dir(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);
 
+/// An object of url, secret and events.
+void read_webhook(reading& in, const json_place& at, const nlohmann::json& value, std::optional<webhook_spec>& member);
+
 /// As read_command takes it.
 [[nodiscard]] nlohmann::json show_line(const command_line& line);
 [[nodiscard]] nlohmann::json show_command(const std::optional<command_line>& member);
@@ -64,6 +67,9 @@ void read_working_dir(reading& in, const json_place& at, const nlohmann::json& v
 
 /// Each as an object of `id` (or `ref`, before it is stored) and `if`.
 [[nodiscard]] nlohmann::json show_needs(const std::vector<job_need>& member);
+
+/// Without its secret.
+[[nodiscard]] nlohmann::json show_webhook(const std::optional<webhook_spec>& member);
 
 /// Puts every field of the spec but secrets into an object.
 void add_spec_json(nlohmann::json& target, const job_spec& spec);

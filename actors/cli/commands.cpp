@@ -2,11 +2,13 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/events.hpp"
 #include "actors/cli/jobs/job_commands.hpp"
 #include "actors/cli/jobs/queue_commands.hpp"
 #include "actors/cli/jobs/run_commands.hpp"
 #include "actors/cli/line/completion.hpp"
 #include "actors/cli/node/node_commands.hpp"
+#include "actors/cli/node/tokens.hpp"
 
 #include <iostream>
 
@@ -20,7 +22,11 @@ int carry_out(const invocation& what) {
   case verb::logs: return print_logs(what);
   case verb::wait: return wait_for_jobs(what);
   case verb::cancel: return cancel_jobs(what);
+  case verb::events: return follow_events(what);
   case verb::list: return list_jobs(what);
+  case verb::token_create: return token_create(what);
+  case verb::token_list: return token_list(what);
+  case verb::token_revoke: return token_revoke(what);
   case verb::node_status: return node_status(what);
   case verb::node_drain: return node_drain(what);
   case verb::retry: return retry_jobs(what);

@@ -3,6 +3,8 @@
 #include "actors/http/message.hpp"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 
 #include <array>
@@ -63,6 +65,14 @@ std::string make_token() {
 std::string token_digest(std::string_view token) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   ::SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest.data());
+  return hex(digest);
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view text) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  unsigned int size = 0;
+  ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
+         text.size(), digest.data(), &size);
   return hex(digest);
 }
 

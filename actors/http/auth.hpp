@@ -21,4 +21,7 @@ namespace kcx::http {
 /// SHA-256 of a token as 64 hex digits: how tokens are stored.
 [[nodiscard]] std::string token_digest(std::string_view token);
 
+/// HMAC-SHA256 of a text as 64 hex digits.
+[[nodiscard]] std::string hmac_sha256(std::string_view key, std::string_view text);
+
 } // namespace kcx::http

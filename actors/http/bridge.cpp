@@ -33,8 +33,8 @@ http::response no_route(const http::request& ask, const http::routing& where) {
 
 http_bridge::http_bridge(caf::actor_config& cfg, bridge_peers peers, bridge_settings settings)
   : actor_base{cfg, "http_bridge"}, peers_{std::move(peers)}, settings_{std::move(settings)},
-    tokens_{settings_.token_digest}, claim_logs_{std::make_shared<http::claim_logs>(http::claim_log_options{
-                                       settings_.data_dir, settings_.claim_log_bounds, settings_.make_mask})} {}
+    claim_logs_{std::make_shared<http::claim_logs>(
+      http::claim_log_options{settings_.data_dir, settings_.claim_log_bounds, settings_.make_mask})} {}
 
 http_bridge::behavior_type http_bridge::make_behavior() {
   subscribe();
@@ -54,6 +54,7 @@ http_bridge::behavior_type http_bridge::make_behavior() {
     },
     [this](rewire_atom, const dispatcher_actor& dispatcher) { peers_.dispatcher = dispatcher; },
     [this](rewire_atom, const worker_supervisor_actor& workers) { peers_.workers = workers; },
+    [this](rewire_atom, const webhook_sender_actor& webhooks) { peers_.webhooks = webhooks; },
     [this](changed_atom, const job_changes& changes) { changed(changes); },
     [this](grew_atom, follower_id id) { grew(id); },
     [this](status_atom) { return status(); },
@@ -70,6 +71,12 @@ void http_bridge::on_stop() noexcept {
   } catch (const std::exception& failure) {
     spdlog::error("http_bridge: followers of logs may hang: {}", failure.what());
   }
+  for (const auto& [id, each] : feeds_) {
+    if (const auto body = each.body.lock())
+      body->fail();
+  }
+  fail_uploads();
+  feeds_.clear();
   followers_.clear();
   waiters_.clear(); // Dropped without an answer, which is one.
   by_job_.clear();
@@ -81,19 +88,24 @@ void http_bridge::on_stop() noexcept {
 
 void http_bridge::handle(const http_exchange_ptr& exchange) {
   ++requests_;
-  call ask{exchange, {}};
-  if (auto refusal = tokens_.refuse(ask.request()))
-    return ask.answer(std::move(*refusal));
+  call ask{exchange};
   const auto where = http::find_route(ask.request().method, ask.request().path);
+  // The server has asked this before it read the body; since then the token may have been revoked.
+  auto verdict = settings_.tokens->check(ask.request(), where.found);
+  if (auto* refusal = std::get_if<http::response>(&verdict))
+    return ask.answer(std::move(*refusal));
+  ask.who = std::get<http::caller>(std::move(verdict));
   if (where.found == nullptr)
     return ask.answer(no_route(ask.request(), where));
   if (!where.id.empty()) {
     const auto id = parse_id(where.id);
     if (!id)
-      return ask.answer({ec::not_found, "there is no job " + where.id.substr(0, 100), {}});
+      return ask.answer({ec::not_found, "nothing has the id " + where.id.substr(0, 100), {}});
     ask.job = *id;
   }
   ask.name = where.name;
+  note_use(ask);
+  note_answer(ask, *where.found);
   try {
     dispatch(*where.found, ask);
   } catch (const std::exception& failure) {
@@ -128,9 +140,20 @@ void http_bridge::dispatch(const http::route& where, const call& ask) {
   case api_call::list_queues: return list_queues(ask);
   case api_call::pause_queue: return pause_queue(ask);
   case api_call::resume_queue: return resume_queue(ask);
+  case api_call::follow_events: return events(ask);
   case api_call::list_workers: return list_workers(ask);
   case api_call::get_stats: return stats(ask);
   case api_call::get_node: return ask.answer_json(200, node_document());
+  case api_call::create_token: return create_token(ask);
+  case api_call::list_tokens: return list_tokens(ask);
+  case api_call::revoke_token: return revoke_token(ask);
+  case api_call::begin_session: return begin_session(ask);
+  case api_call::end_session: return end_session(ask);
+  case api_call::list_webhooks: return list_webhooks(ask);
+  case api_call::put_webhook: return put_webhook(ask);
+  case api_call::remove_webhook: return remove_webhook(ask);
+  case api_call::list_deliveries: return list_deliveries(ask);
+  case api_call::redeliver: return redeliver(ask);
   case api_call::drain_node: return drain(ask);
   case api_call::inject_fault: return fault_in(ask);
   case api_call::claim_jobs: return claim_jobs(ask);
@@ -166,6 +189,7 @@ void http_bridge::subscribe() {
 void http_bridge::rewire(database_actor database) {
   peers_.database = std::move(database);
   subscribe();
+  wake_feeds();
   // Changes may have gone by unheard between the two databases.
   std::vector<std::uint64_t> open;
   for (const auto& [job, id] : by_job_)
@@ -177,6 +201,7 @@ void http_bridge::rewire(database_actor database) {
 }
 
 void http_bridge::changed(const job_changes& changes) {
+  wake_feeds();
   for (const auto& change : *changes) {
     if (!is_held(change.state))
       close_logs(change.id);
@@ -196,6 +221,12 @@ void http_bridge::changed(const job_changes& changes) {
 void http_bridge::expire(std::uint64_t id) {
   if (id == 0)
     tick();
+  else if (id == wake_feeds_id)
+    feeds_awake();
+  else if (id == write_uses_id)
+    write_uses();
+  else if (feeds_.erase(id) != 0 || uploads_.erase(id) != 0)
+    return;
   else if (followers_.contains(id))
     forget_follower(id);
   else
@@ -203,8 +234,8 @@ void http_bridge::expire(std::uint64_t id) {
 }
 
 actor_status http_bridge::status() const {
-  return {
-    {"requests", requests_}, {"waiting", waiters_.size()}, {"followers", followers_.size()}, {"draining", draining_}};
+  return {{"requests", requests_},  {"waiting", waiters_.size()}, {"followers", followers_.size()},
+          {"feeds", feeds_.size()}, {"uploads", uploads_.size()}, {"draining", draining_}};
 }
 
 nlohmann::json http_bridge::shown(const job_record& job) const {

@@ -7,14 +7,15 @@
 #pragma once
 
 #include "actors/actor_base.hpp"
-#include "actors/http/authenticate.hpp"
 #include "actors/http/claim_json.hpp"
+#include "actors/http/events.hpp"
 #include "actors/http/exchange.hpp"
 #include "actors/http/logs/claim_logs.hpp"
 #include "actors/http/logs/file_thread.hpp"
 #include "actors/http/logs/log_follow.hpp"
 #include "actors/http/parameters.hpp"
 #include "actors/http/routes.hpp"
+#include "actors/http/token_table.hpp"
 #include "actors/interfaces.hpp"
 
 #include <chrono>
@@ -31,8 +32,8 @@
 namespace kcx {
 
 struct bridge_settings {
-  /// http::token_digest() of the admin token.
-  std::string token_digest;
+  /// Who may call; shared with the server. Not null.
+  std::shared_ptr<http::token_table> tokens;
   /// Logs lie below it (log_path()).
   std::filesystem::path data_dir;
   /// GET /v1/node without `state` and `slots`: version, pid, started_at, data_dir, http, inspect.
@@ -67,6 +68,7 @@ struct bridge_peers {
   worker_supervisor_actor workers;
   root_supervisor_actor root;
   dispatcher_actor dispatcher = {};
+  webhook_sender_actor webhooks = {};
 };
 
 /// Runs in the pool; blocks nowhere.
@@ -83,10 +85,12 @@ private:
 
   /// One request being answered. Copies share the exchange.
   struct call {
-    http_exchange_ptr exchange;
-    job_id job;
+    http_exchange_ptr exchange = nullptr;
+    /// What stands for "{id}" in the path.
+    job_id job = {};
     /// What stands in the path where the route has "{name}".
     std::string name = {};
+    http::caller who = {};
 
     [[nodiscard]] const http::request& request() const { return exchange->request; }
     void answer(http::response what) const { exchange->respond(std::move(what)); }
@@ -108,6 +112,26 @@ private:
     bool look_again = false;
     std::weak_ptr<http::log_follow> body;
   };
+
+  /// A client that follows state changes.
+  struct feed {
+    /// `after` is how far it was read.
+    event_filter filter;
+    /// The client has taken what there was.
+    bool hungry = false;
+    bool reading = false;
+    /// There may be more than was read.
+    bool behind = true;
+    std::weak_ptr<http::event_feed> body;
+  };
+  /// Instead of a waiter's or follower's number: it is time to read for the feeds.
+  static constexpr std::uint64_t wake_feeds_id = UINT64_MAX;
+  /// It is time to write down which tokens were used.
+  static constexpr std::uint64_t write_uses_id = UINT64_MAX - 1;
+
+  /// A body of many jobs, a line each, under way; see bridge_lines.cpp.
+  struct upload;
+  struct line_chunk;
 
   template <class T>
   using receiver = std::function<void(expected<T>)>;
@@ -222,6 +246,45 @@ private:
 
   void artifacts(const call& ask);
 
+  // -- events (bridge_events.cpp) ------------------------------------------------------------------------------------
+
+  void events(const call& ask);
+  /// Reads the next changes for a client that has taken the last ones.
+  void read_events(std::uint64_t id);
+  void got_events(std::uint64_t id, const expected<event_page>& page);
+  void wake_feeds();
+  void feeds_awake();
+
+  // -- many jobs in one request (bridge_lines.cpp) -------------------------------------------------------------------
+
+  void submit_lines(const call& ask);
+  /// Does what can be done next for an upload: take a piece of its body, or store lines.
+  void advance(std::uint64_t id);
+  void store_lines(std::uint64_t id);
+  void fail_uploads();
+  void end_chunk(std::uint64_t id, const line_chunk& chunk, const expected<submission_results>& results);
+
+  // -- tokens (bridge_tokens.cpp) ------------------------------------------------------------------------------------
+
+  /// Has the answer carry the token's rate, compressed if that is asked for, and an audit line written for a call that
+  /// changes something.
+  void note_answer(const call& ask, const http::route& where);
+  void note_use(const call& ask);
+  void write_uses();
+  void create_token(const call& ask);
+  void list_tokens(const call& ask);
+  void revoke_token(const call& ask);
+  void begin_session(const call& ask);
+  void end_session(const call& ask);
+
+  // -- webhooks (bridge_webhooks.cpp) --------------------------------------------------------------------------------
+
+  void list_webhooks(const call& ask);
+  void put_webhook(const call& ask);
+  void remove_webhook(const call& ask);
+  void list_deliveries(const call& ask);
+  void redeliver(const call& ask);
+
   // -- node (bridge_node.cpp) ----------------------------------------------------------------------------------------
 
   void list_workers(const call& ask);
@@ -234,7 +297,6 @@ private:
 
   bridge_peers peers_;
   bridge_settings settings_;
-  http::token_check tokens_;
   /// Shared with work on the file threads.
   std::shared_ptr<http::claim_logs> claim_logs_;
   std::size_t next_reader_ = 0;
@@ -247,6 +309,10 @@ private:
   std::map<follower_id, follower> followers_;
   /// Waiters and followers of a job.
   std::unordered_multimap<std::int64_t, std::uint64_t> by_job_;
+  std::map<std::uint64_t, feed> feeds_;
+  std::map<std::uint64_t, std::shared_ptr<upload>> uploads_;
+  bool feeds_waking_ = false;
+  bool uses_pending_ = false;
   bool ticking_ = false;
   std::uint64_t ticks_ = 0;
 };

@@ -83,6 +83,8 @@ bool names_etag(std::string_view header, std::string_view etag) {
 void http_bridge::submit(const call& ask) {
   if (draining_)
     return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
+  if (ask.request().incoming)
+    return submit_lines(ask);
   auto body = http::json_body(ask.request());
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));
@@ -128,7 +130,7 @@ expected<std::optional<idempotency_key>> http_bridge::read_key(const call& ask, 
       ec::invalid_input, "Idempotency-Key must be one header of 1 to 255 visible ASCII characters without spaces", {}};
   // Of the document, not of its text: whoever sends it again may write it differently.
   return std::optional{
-    idempotency_key{"admin", std::string{*given}, http::token_digest(http::json_text(document)),
+    idempotency_key{std::to_string(ask.who.token), std::string{*given}, http::token_digest(http::json_text(document)),
                     [several = document.is_array(), clock = settings_.clock](const accepted_jobs& accepted) {
                       return answer_to(accepted, several, clock());
                     }}};
@@ -256,7 +258,7 @@ void http_bridge::answer_job(const call& ask, const job_record& job) const {
 void http_bridge::cancel(const call& ask) {
   write<transition_result>(
     peers_.database, [this, ask](expected<transition_result> result) { cancelled(ask, result); }, cancel_atom_v,
-    ask.job, std::string{"admin"});
+    ask.job, ask.who.name);
 }
 
 void http_bridge::cancelled(const call& ask, const expected<transition_result>& result) {

@@ -104,6 +104,12 @@ void http_bridge::follow_at_hub(follower_id id) {
 }
 
 void http_bridge::grew(follower_id id) {
+  if (const auto at = feeds_.find(id); at != feeds_.end()) {
+    at->second.hungry = true;
+    return read_events(id);
+  }
+  if (uploads_.contains(id))
+    return advance(id);
   const auto found = followers_.find(id);
   if (found == followers_.end())
     return;
@@ -211,7 +217,12 @@ void http_bridge::tick() {
   }
   for (const auto id : pending)
     look_at(id);
-  if (!followers_.empty())
+  for (const auto& [id, each] : feeds_) {
+    if (const auto body = each.body.lock(); body && ticks_ % 3 == 0)
+      body->ping();
+  }
+  feeds_awake();
+  if (!followers_.empty() || !feeds_.empty())
     start_ticking();
 }
 

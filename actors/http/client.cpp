@@ -27,6 +27,7 @@ namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
+using clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -103,6 +104,8 @@ private:
   template <class Start>
   error_code run(std::chrono::milliseconds limit, Start start);
   void limit_time(std::chrono::milliseconds limit);
+  /// Runs what was started to its end.
+  void spin();
   beast::tcp_stream& lowest() { return tls_ ? tls_->next_layer() : *plain_; }
 
   asio::io_context io_{1};
@@ -111,11 +114,17 @@ private:
   std::unique_ptr<tls_stream> tls_;
   beast::flat_buffer buffer_;
   bool reused_ = false;
+  /// When the exchange must have ended as a whole.
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
 
 // -- operations --------------------------------------------------------------
 
 void client::impl::limit_time(std::chrono::milliseconds limit) {
+  if (deadline_) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline_ - clock::now());
+    limit = std::max(std::min(limit, left), std::chrono::milliseconds{1});
+  }
   if (limit.count() > 0)
     lowest().expires_after(limit);
   else
@@ -131,9 +140,22 @@ error_code client::impl::run(std::chrono::milliseconds limit, Start start) {
     start(*tls_, done);
   else
     start(*plain_, done);
-  io_.restart();
-  io_.run();
+  spin();
   return result;
+}
+
+void client::impl::spin() {
+  constexpr std::chrono::milliseconds look{100};
+  io_.restart();
+  if (!options.stop.stop_possible()) {
+    io_.run();
+    return;
+  }
+  while (!io_.stopped()) {
+    if (options.stop.stop_requested())
+      lowest().cancel();
+    io_.run_for(look);
+  }
 }
 
 // -- connection --------------------------------------------------------------
@@ -152,11 +174,10 @@ std::optional<error> client::impl::connect() {
   if (ec)
     return unreachable(ec);
   plain_.emplace(io_);
-  plain_->expires_after(options.connect_timeout);
+  limit_time(options.connect_timeout);
   ec = asio::error::would_block;
   plain_->async_connect(addresses, [&ec](error_code result, const tcp::endpoint&) { ec = result; });
-  io_.restart();
-  io_.run();
+  spin();
   if (!ec)
     plain_->socket().set_option(tcp::no_delay{true}, ec);
   if (!ec && to.tls)
@@ -183,10 +204,9 @@ std::optional<error> client::impl::handshake(error_code& ec) {
   ::SSL_set_tlsext_host_name(tls_->native_handle(), to.host.c_str());
   tls_->set_verify_mode(asio::ssl::verify_peer);
   tls_->set_verify_callback(asio::ssl::host_name_verification{to.host});
-  tls_->next_layer().expires_after(options.connect_timeout);
+  limit_time(options.connect_timeout);
   tls_->async_handshake(asio::ssl::stream_base::client, [&ec](error_code result) { ec = result; });
-  io_.restart();
-  io_.run();
+  spin();
   return std::nullopt;
 }
 
@@ -230,6 +250,9 @@ error client::impl::broken(const client_request& what, error_code ec) const {
 
 expected<response> client::impl::exchange(const client_request& what, const piece_handler* piece) {
   tried = false;
+  deadline_.reset();
+  if (piece == nullptr && what.timeout.count() > 0)
+    deadline_ = clock::now() + what.timeout;
   for (;;) {
     reused_ = usable();
     if (!reused_)

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,8 @@ struct client_options {
   std::string ca_file;
   /// The largest response `request` accepts.
   std::size_t response_bytes = 256 * 1024 * 1024;
+  /// Once stop is requested, what is under way fails within a fraction of a second (but for the look-up of a name).
+  std::stop_token stop{};
 };
 
 /// What to send. `Host`, `Content-Length` and `User-Agent` are the client's.

@@ -44,21 +44,28 @@ std::string words_of(const nlohmann::json::parse_error& failure) {
 
 } // namespace
 
+expected<nlohmann::json> parse_json(std::string_view text) {
+  if (nesting(text) > deepest)
+    return error{ec::invalid_input, "the JSON is nested deeper than 64 levels", {}};
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& failure) {
+    return error{ec::invalid_input, words_of(failure), {}};
+  } catch (const nlohmann::json::out_of_range&) {
+    // Its text would repeat the number, however many digits that has.
+    return error{ec::invalid_input, "a number of the JSON is too large to be represented", {}};
+  }
+}
+
 std::variant<nlohmann::json, response> json_body(const request& ask) {
   const auto type = ask.headers.find("Content-Type");
   const auto name = type ? trimmed(type->substr(0, type->find(';'))) : std::string_view{};
   if (!same_text(name, "application/json"))
     return problem(kinds::unsupported_media_type, "send the body with Content-Type: application/json");
-  if (nesting(ask.body) > deepest)
-    return problem(kinds::malformed_body, "the JSON is nested deeper than 64 levels");
-  try {
-    return nlohmann::json::parse(ask.body);
-  } catch (const nlohmann::json::parse_error& failure) {
-    return problem(kinds::malformed_body, words_of(failure));
-  } catch (const nlohmann::json::out_of_range&) {
-    // Its text would repeat the number, however many digits that has.
-    return problem(kinds::malformed_body, "a number of the JSON is too large to be represented");
-  }
+  auto document = parse_json(ask.body);
+  if (!document)
+    return problem(kinds::malformed_body, document.error().message);
+  return *std::move(document);
 }
 
 std::variant<nlohmann::json, response> optional_json_body(const request& ask) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "actors/http/message.hpp"
+#include "config/error.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace kcx::http {
@@ -16,6 +18,8 @@ namespace kcx::http {
 
 /// The same for a call whose document may be left out: no body is an empty object, whatever its Content-Type.
 [[nodiscard]] std::variant<nlohmann::json, response> optional_json_body(const request& ask);
+/// The document in a text; invalid_input with line and column for broken JSON, or for one nested deeper than 64.
+[[nodiscard]] expected<nlohmann::json> parse_json(std::string_view text);
 
 /// One line of JSON text; bytes that are no UTF-8 become U+FFFD.
 [[nodiscard]] std::string json_text(const nlohmann::json& document);

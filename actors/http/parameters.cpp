@@ -85,6 +85,20 @@ outcome parse_states(const request& ask, job_filter& filter) {
   return done{};
 }
 
+/// How much of a list is asked for, and behind which place.
+outcome read_page(const request& ask, std::size_t& limit, std::optional<std::int64_t>& before) {
+  const auto most = bounded<std::size_t>(ask, "limit", 1, 1'000, "1 to 1000");
+  if (!most)
+    return most.error();
+  limit = most->value_or(limit);
+  const auto cursor =
+    bounded<std::int64_t>(ask, "cursor", 1, INT64_MAX, "the next_cursor of the page before, unchanged");
+  if (!cursor)
+    return cursor.error();
+  before = *cursor;
+  return done{};
+}
+
 } // namespace
 
 expected<milliseconds> parse_wait(std::string_view text) {
@@ -116,16 +130,28 @@ expected<job_filter> parse_filter(const request& ask) {
   filter.name = text_of(ask, "name");
   filter.label = text_of(ask, "label");
   filter.group = text_of(ask, "group");
-  const auto limit = bounded<std::size_t>(ask, "limit", 1, 1'000, "1 to 1000");
-  if (!limit)
-    return limit.error();
-  filter.limit = limit->value_or(filter.limit);
-  const auto cursor =
-    bounded<std::int64_t>(ask, "cursor", 1, INT64_MAX, "the next_cursor of the page before, unchanged");
-  if (!cursor)
-    return cursor.error();
-  if (*cursor)
-    filter.before = job_id{**cursor};
+  std::optional<std::int64_t> before;
+  if (auto read = read_page(ask, filter.limit, before); !read)
+    return std::move(read).error();
+  if (before)
+    filter.before = job_id{*before};
+  return filter;
+}
+
+expected<delivery_filter> parse_delivery_query(const request& ask) {
+  delivery_filter filter;
+  const auto job = bounded<std::int64_t>(ask, "job", 1, INT64_MAX, "the number of a job");
+  if (!job)
+    return job.error();
+  if (*job)
+    filter.job = job_id{**job};
+  if (const auto state = text_of(ask, "state")) {
+    filter.state = parse_delivery_state(*state);
+    if (!filter.state)
+      return wrong("state", *state, "pending, delivered or failed");
+  }
+  if (auto read = read_page(ask, filter.limit, filter.before); !read)
+    return std::move(read).error();
   return filter;
 }
 

@@ -21,6 +21,9 @@ namespace kcx::http {
 /// `state`, `project`, `queue`, `name`, `label`, `limit` (1 to 1,000), `cursor`. An empty value does not filter.
 [[nodiscard]] expected<job_filter> parse_filter(const request& ask);
 
+/// `job`, `state`, `limit` (1 to 1,000), `cursor`, likewise.
+[[nodiscard]] expected<delivery_filter> parse_delivery_query(const request& ask);
+
 /// The target of the next page: the same parameters with another cursor.
 [[nodiscard]] std::string next_page(const request& ask, job_id next);
 

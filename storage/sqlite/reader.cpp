@@ -5,7 +5,10 @@
 #include "storage/sqlite/schema.hpp"
 #include "storage/sqlite/statements.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
+#include <limits>
 #include <sqlite3.h>
 #include <system_error>
 
@@ -67,6 +70,58 @@ void bind_filter(cursor& rows, const job_filter& filter, std::int64_t below, std
   rows.bind(static_cast<std::int64_t>(limit));
 }
 
+/// A row of deliveries without its secret parts.
+delivery read_delivery(const cursor& row) {
+  delivery read;
+  read.id = row.integer(0);
+  read.job = job_id{row.integer(1)};
+  read.event = read_state(row, 2);
+  read.url = row.text(3);
+  const auto state = parse_delivery_state(row.text(4));
+  if (!state)
+    throw bad_value{"a delivery has the state " + row.text(4)};
+  read.state = *state;
+  read.tries = row.number(5);
+  read.created_at = row.time(6);
+  read.next_at = row.optional_time(7);
+  read.last_at = row.optional_time(8);
+  read.status = row.optional_number(9);
+  read.failure = row.text(10);
+  return read;
+}
+
+/// What is told, from the columns behind the secret.
+std::string body_of(const cursor& row, const delivery& what) {
+  const auto text_or_null = [&](int column, const char* none) {
+    const auto text = row.text(column);
+    return text == none ? nlohmann::json() : nlohmann::json(text);
+  };
+  const auto exit_code = row.optional_number(19);
+  return nlohmann::json{{"event", "job." + std::string{to_string(what.event)}},
+                        {"job", what.job.value},
+                        {"state", to_string(what.event)},
+                        {"at", to_rfc3339(what.created_at)},
+                        {"version", row.integer(12)},
+                        {"name", row.text(13)},
+                        {"project", row.text(14)},
+                        {"queue", row.text(15)},
+                        {"reason", text_or_null(16, "none")},
+                        {"message", text_or_null(17, "")},
+                        {"attempt", row.integer(18)},
+                        {"exit_code", exit_code ? nlohmann::json(*exit_code) : nlohmann::json()},
+                        {"worker", text_or_null(20, "")},
+                        {"retry_of", row.is_null(21) ? nlohmann::json() : nlohmann::json(row.integer(21))}}
+    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::vector<job_state> read_events(std::string_view list) {
+  std::vector<job_state> events;
+  for (const auto state : webhook_states())
+    if (list.find("," + std::string{to_string(state)} + ",") != std::string_view::npos)
+      events.push_back(state);
+  return events;
+}
+
 std::int64_t file_bytes(const std::filesystem::path& file) {
   std::error_code ignored;
   const auto bytes = std::filesystem::file_size(file, ignored);
@@ -85,6 +140,11 @@ public:
   expected<queue_stats> stats() override;
   expected<std::vector<queue_info>> queues() override;
   expected<job_blockers> blockers(job_id id) override;
+  expected<event_page> events(const event_filter& filter) override;
+  expected<std::vector<token_record>> tokens() override;
+  expected<std::vector<project_webhook>> webhooks() override;
+  expected<due_deliveries> due(timestamp now, std::size_t limit) override;
+  expected<delivery_page> deliveries(const delivery_filter& filter) override;
 
 private:
   template <class Query>
@@ -240,6 +300,92 @@ expected<job_blockers> sqlite_reader::blockers(job_id id) {
     auto count = db_->use(sql::count_open_needs);
     found.open_needs = count.bind(id).step() ? count.integer(0) : 0;
     return found;
+  });
+}
+
+expected<event_page> sqlite_reader::events(const event_filter& filter) {
+  return read([&]() -> expected<event_page> {
+    auto last = db_->use(sql::select_last_event);
+    const auto highest = last.step() ? last.integer(0) : 0;
+    event_page page{{}, highest, false};
+    if (!filter.after)
+      return page;
+    const auto after = std::min(*filter.after, highest);
+    // One job has few changes; all jobs together have any number.
+    const auto upto = filter.job ? highest : std::min(highest, after + window);
+    const auto limit = static_cast<std::int64_t>(std::clamp<std::size_t>(filter.limit, 1, largest_page));
+    auto rows = db_->use(filter.job ? sql::select_events_of_job : sql::select_events);
+    rows.bind(after, upto, filter.project, filter.queue, limit);
+    if (filter.job)
+      rows.bind(*filter.job);
+    while (rows.step()) {
+      const history_record what{rows.time(5),         read_state(rows, 6), read_reason(rows, 7),
+                                read_reason(rows, 8), rows.number(9),      rows.text(10)};
+      page.items.push_back({rows.integer(0), job_id{rows.integer(1)}, rows.text(2), rows.text(3), rows.text(4), what});
+    }
+    page.last = static_cast<std::int64_t>(page.items.size()) == limit ? page.items.back().number : upto;
+    page.more = page.last < highest;
+    return page;
+  });
+}
+
+expected<std::vector<token_record>> sqlite_reader::tokens() {
+  return read([&]() -> expected<std::vector<token_record>> {
+    std::vector<token_record> tokens;
+    auto rows = db_->use(sql::select_tokens);
+    while (rows.step()) {
+      const auto scopes = nlohmann::json::parse(rows.text(3)).get<std::vector<std::string>>();
+      new_token what{rows.text(1), rows.text(2), scopes, rows.text(5), rows.optional_time(6), rows.optional_number(7)};
+      tokens.push_back({rows.integer(0), std::move(what), rows.time(4), rows.optional_time(8)});
+    }
+    return tokens;
+  });
+}
+
+// -- webhooks ---------------------------------------------------------------------------------------------------------
+
+expected<std::vector<project_webhook>> sqlite_reader::webhooks() {
+  return read([&]() -> expected<std::vector<project_webhook>> {
+    std::vector<project_webhook> hooks;
+    auto rows = db_->use(sql::select_webhooks);
+    while (rows.step())
+      hooks.push_back(
+        {rows.text(0), {rows.text(1), {}, read_events(rows.text(3))}, rows.integer(2) != 0, rows.time(4)});
+    return hooks;
+  });
+}
+
+expected<due_deliveries> sqlite_reader::due(timestamp now, std::size_t limit) {
+  return read([&]() -> expected<due_deliveries> {
+    due_deliveries found;
+    auto rows = db_->use(sql::select_due_deliveries);
+    rows.bind(now, static_cast<std::int64_t>(limit));
+    while (rows.step()) {
+      found.items.push_back(read_delivery(rows));
+      found.items.back().secret = rows.text(11);
+      found.items.back().body = body_of(rows, found.items.back());
+    }
+    auto next = db_->use(sql::select_next_delivery);
+    if (next.bind(now).step())
+      found.next_at = next.optional_time(0);
+    return found;
+  });
+}
+
+expected<delivery_page> sqlite_reader::deliveries(const delivery_filter& filter) {
+  return read([&]() -> expected<delivery_page> {
+    const auto limit = std::clamp<std::size_t>(filter.limit, 1, largest_page);
+    auto rows = db_->use(filter.job ? sql::select_deliveries_of_job : sql::select_deliveries);
+    rows.bind(filter.before.value_or(std::numeric_limits<std::int64_t>::max()),
+              filter.state ? std::optional{to_string(*filter.state)} : std::nullopt, static_cast<std::int64_t>(limit));
+    if (filter.job)
+      rows.bind(*filter.job);
+    delivery_page page;
+    while (rows.step())
+      page.items.push_back(read_delivery(rows));
+    if (page.items.size() == limit)
+      page.next = page.items.back().id;
+    return page;
   });
 }
 

@@ -176,8 +176,10 @@ CREATE TABLE steps (
   PRIMARY KEY (job, attempt, step)
 ) STRICT, WITHOUT ROWID;
 
--- Every state a job was in, written by the triggers below and by nothing else.
+-- Every state a job was in, written by the triggers below and by nothing else. The number orders all changes of all
+-- jobs as they were committed and is never used again: followers of the events resume by it.
 CREATE TABLE history (
+  number  INTEGER PRIMARY KEY AUTOINCREMENT,
   job     INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
   seq     INTEGER NOT NULL,
   at      INTEGER NOT NULL,
@@ -186,8 +188,63 @@ CREATE TABLE history (
   cause   TEXT NOT NULL,
   attempt INTEGER NOT NULL,
   worker  TEXT,
-  PRIMARY KEY (job, seq)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (job, seq)
+) STRICT;
+
+-- Who may call the API besides the holder of the admin token. The token itself is not stored.
+CREATE TABLE tokens (
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  name         TEXT NOT NULL UNIQUE,
+  digest       TEXT NOT NULL UNIQUE,
+  scopes       TEXT NOT NULL,                     -- JSON array
+  created_at   INTEGER NOT NULL,
+  created_by   TEXT NOT NULL,
+  expires_at   INTEGER,
+  rate_limit   INTEGER CHECK (rate_limit >= 1),   -- requests per minute
+  last_used_at INTEGER
+) STRICT;
+
+-- Who is told of states: of one job, or of all jobs of a project. Secrets stand here, since those of job_secrets are
+-- erased at the job's end, when the last of it is told.
+CREATE TABLE webhooks (
+  job        INTEGER UNIQUE REFERENCES jobs ON DELETE CASCADE,
+  project    TEXT UNIQUE,
+  url        TEXT NOT NULL,
+  secret     TEXT,                                -- NULL: unsigned
+  events     TEXT NOT NULL,                       -- states between commas, one at each end
+  created_at INTEGER NOT NULL,
+  CHECK ((job IS NULL) <> (project IS NULL))
+) STRICT;
+
+-- The outbox: what is to be told or was told, written by a trigger in the transaction that moved the job. The number is
+-- never used again: receivers tell repeats by it.
+CREATE TABLE deliveries (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  job        INTEGER NOT NULL,
+  event      TEXT NOT NULL,                       -- the job's state, and its row as it was then
+  version    INTEGER NOT NULL,
+  name       TEXT NOT NULL,
+  project    TEXT NOT NULL,
+  queue      TEXT NOT NULL,
+  reason     TEXT NOT NULL,
+  message    TEXT NOT NULL,
+  attempt    INTEGER NOT NULL,
+  exit_code  INTEGER,
+  worker     TEXT,
+  retry_of   INTEGER,
+  url        TEXT NOT NULL,
+  secret     TEXT,
+  created_at INTEGER NOT NULL,
+  state      TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
+  tries      INTEGER NOT NULL DEFAULT 0,
+  next_at    INTEGER,
+  last_at    INTEGER,
+  status     INTEGER,
+  failure    TEXT NOT NULL DEFAULT '',
+  CHECK ((state = 'pending') = (next_at IS NOT NULL))
+) STRICT;
+CREATE INDEX deliveries_due ON deliveries (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_of ON deliveries (job);
 
 CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs BEGIN
   INSERT INTO history (job, seq, at, state, reason, cause, attempt, worker)
@@ -217,6 +274,21 @@ CREATE TRIGGER jobs_moved AFTER UPDATE OF state ON jobs BEGIN
   INSERT INTO history (job, seq, at, state, reason, cause, attempt, worker)
   VALUES (NEW.id, NEW.version, NEW.changed_at, NEW.state, NEW.reason, NEW.cause, NEW.attempt,
           iif(NEW.attempt > 0, NEW.worker, NULL));
+END;
+
+-- Without JSON's functions, which SQLite allows in no trigger of a file that it need not trust.
+CREATE TRIGGER jobs_told AFTER UPDATE OF state ON jobs
+WHEN NEW.state = 'running' OR NEW.finished_at IS NOT NULL BEGIN
+  INSERT INTO deliveries (job, event, version, name, project, queue, reason, message, attempt, exit_code, worker,
+                          retry_of, url, secret, created_at, next_at)
+  SELECT NEW.id, NEW.state, NEW.version, NEW.name, NEW.project, NEW.queue, NEW.reason, NEW.message, NEW.attempt,
+         NEW.exit_code, NEW.worker, NEW.retry_of, url, secret, NEW.changed_at, NEW.changed_at
+  FROM webhooks WHERE (job = NEW.id OR project = NEW.project) AND instr(events, ',' || NEW.state || ',') > 0;
+END;
+
+-- What is still to be told outlives its job.
+CREATE TRIGGER jobs_removed AFTER DELETE ON jobs BEGIN
+  DELETE FROM deliveries WHERE job = OLD.id AND next_at IS NULL;
 END;
 )sql";
 

@@ -72,6 +72,13 @@ public:
   outcome pause_queue(const std::string& queue, const std::string& who, timestamp now) override;
   outcome resume_queue(const std::string& queue) override;
   expected<std::vector<std::string>> paused_queues() override;
+  expected<token_record> add_token(const new_token& token, timestamp now) override;
+  outcome remove_token(std::int64_t id) override;
+  outcome touch_tokens(const token_uses& uses) override;
+  outcome put_webhook(const std::string& project, const webhook_spec& hook, timestamp now) override;
+  outcome remove_webhook(const std::string& project) override;
+  outcome note_delivery(const delivery_try& tried) override;
+  outcome redeliver(std::int64_t id, timestamp now) override;
   expected<removed_job> remove(job_id id) override;
   expected<std::vector<removed_job>> remove_expired(const retention_policy& policy, timestamp now,
                                                     std::size_t limit) override;
@@ -127,6 +134,8 @@ private:
                         readiness is = readiness::open);
   /// Puts the latest retry of each needed job in its place; returns those that are still to end.
   std::vector<job_need> renew_needs(std::vector<job_need>& needs);
+  void insert_webhook(const std::optional<std::string>& project, std::optional<job_id> job, const webhook_spec& hook,
+                      timestamp now);
   std::optional<job_id> holder_of_key(const std::string& key);
   /// What the needed jobs, which have ended, leave to the one that is claimed.
   std::vector<need_grant> left_by(const std::vector<job_need>& needs);

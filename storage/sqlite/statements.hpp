@@ -274,6 +274,63 @@ inline constexpr const char* pause_queue =
 inline constexpr const char* resume_queue = "DELETE FROM paused_queues WHERE queue = ?";
 inline constexpr const char* select_paused = "SELECT queue, paused_at, paused_by FROM paused_queues ORDER BY queue";
 
+// -- tokens -----------------------------------------------------------------------------------------------------------
+
+inline constexpr const char* insert_token =
+  "INSERT INTO tokens (name, digest, scopes, created_at, created_by, expires_at, rate_limit) "
+  "VALUES (?, ?, ?, ?, ?, ?, ?)";
+/// The unique index on name.
+inline constexpr const char* count_token_name = "SELECT count(*) FROM tokens WHERE name = ?";
+/// By rowid.
+inline constexpr const char* remove_token = "DELETE FROM tokens WHERE id = ?";
+/// By rowid.
+inline constexpr const char* touch_token =
+  "UPDATE tokens SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
+inline constexpr const char* select_tokens =
+  "SELECT id, name, digest, scopes, created_at, created_by, expires_at, rate_limit, last_used_at FROM tokens "
+  "ORDER BY id";
+
+// -- webhooks ---------------------------------------------------------------------------------------------------------
+
+/// The unique index on project; a job has one only once.
+inline constexpr const char* put_webhook =
+  "INSERT INTO webhooks (project, job, url, secret, events, created_at) VALUES (?, ?, ?, ?, ?, ?) "
+  "ON CONFLICT (project) DO UPDATE SET url = excluded.url, secret = excluded.secret, events = excluded.events, "
+  "created_at = excluded.created_at";
+/// A retried job (?1) has the secret of the first (?2). The unique index on job, twice.
+inline constexpr const char* copy_webhook_secret =
+  "UPDATE webhooks SET secret = (SELECT secret FROM webhooks WHERE job = ?2) WHERE job = ?1";
+inline constexpr const char* remove_webhook = "DELETE FROM webhooks WHERE project = ?";
+inline constexpr const char* select_webhooks =
+  "SELECT project, url, secret IS NOT NULL, events, created_at FROM webhooks WHERE project IS NOT NULL "
+  "ORDER BY project";
+/// By rowid.
+inline constexpr const char* note_delivery =
+  "UPDATE deliveries SET state = ?2, tries = tries + 1, last_at = ?3, status = ?4, failure = ?5, next_at = ?6 "
+  "WHERE id = ?1 AND state = 'pending'";
+/// By rowid, twice: nobody asks for what was told of a job that is gone.
+inline constexpr const char* forget_delivery =
+  "DELETE FROM deliveries WHERE id = ?1 AND next_at IS NULL AND NOT EXISTS "
+  "(SELECT 1 FROM jobs WHERE jobs.id = deliveries.job)";
+/// By rowid.
+inline constexpr const char* redeliver =
+  "UPDATE deliveries SET state = 'pending', tries = 0, next_at = ?2 WHERE id = ?1";
+/// The index on next_at.
+inline constexpr const char* select_due_deliveries =
+  "SELECT id, job, event, url, state, tries, created_at, next_at, last_at, status, failure, secret, "
+  "version, name, project, queue, reason, message, attempt, exit_code, worker, retry_of "
+  "FROM deliveries WHERE next_at <= ? ORDER BY next_at LIMIT ?";
+/// The same.
+inline constexpr const char* select_next_delivery = "SELECT min(next_at) FROM deliveries WHERE next_at > ?";
+/// By rowid; a missing filter is NULL.
+inline constexpr const char* select_deliveries =
+  "SELECT id, job, event, url, state, tries, created_at, next_at, last_at, status, failure FROM deliveries "
+  "WHERE id < ?1 AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3";
+/// The same of one job. The index on job.
+inline constexpr const char* select_deliveries_of_job =
+  "SELECT id, job, event, url, state, tries, created_at, next_at, last_at, status, failure FROM deliveries "
+  "WHERE job = ?4 AND id < ?1 AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3";
+
 // -- reading ----------------------------------------------------------------------------------------------------------
 
 /// By rowid, twice.
@@ -282,9 +339,22 @@ inline constexpr const char* select_job = "SELECT " KCX_JOB_COLUMNS " FROM jobs 
 inline constexpr const char* select_steps =
   "SELECT step, state, exit_code, signal, started_at, finished_at FROM steps WHERE job = ? AND attempt = ? "
   "ORDER BY step";
-/// By primary key.
+/// By the unique index on (job, seq).
 inline constexpr const char* select_history =
   "SELECT at, state, reason, cause, attempt, worker FROM history WHERE job = ? ORDER BY seq";
+/// Changes of all jobs behind a number and up to another. By rowid of history, then that of jobs; a missing filter is
+/// NULL and does not filter.
+inline constexpr const char* select_events =
+  "SELECT h.number, h.job, j.name, j.project, j.queue, h.at, h.state, h.reason, h.cause, h.attempt, h.worker "
+  "FROM history h CROSS JOIN jobs j ON j.id = h.job WHERE h.number > ?1 AND h.number <= ?2 "
+  "AND (?3 IS NULL OR j.project = ?3) AND (?4 IS NULL OR j.queue = ?4) ORDER BY h.number LIMIT ?5";
+/// The same of one job. By the unique index on (job, seq).
+inline constexpr const char* select_events_of_job =
+  "SELECT h.number, h.job, j.name, j.project, j.queue, h.at, h.state, h.reason, h.cause, h.attempt, h.worker "
+  "FROM history h CROSS JOIN jobs j ON j.id = h.job WHERE h.job = ?6 AND h.number > ?1 AND h.number <= ?2 "
+  "AND (?3 IS NULL OR j.project = ?3) AND (?4 IS NULL OR j.queue = ?4) ORDER BY h.number LIMIT ?5";
+/// The highest number ever given to a change.
+inline constexpr const char* select_last_event = "SELECT seq FROM sqlite_sequence WHERE name = 'history'";
 /// By rowid.
 inline constexpr const char* select_log = "SELECT state, attempt, log_bytes, log_cut FROM jobs WHERE id = ?";
 /// The highest id ever given: what is not above it and not there was removed.

@@ -32,6 +32,8 @@ job_record sqlite_store::insert_one(const job_spec& spec, timestamp now, std::op
   job_record job;
   job.spec = spec;
   job.spec.secrets.clear();
+  if (job.spec.webhook)
+    job.spec.webhook->secret.clear();
   job.state = is == readiness::blocked ? job_state::blocked : later ? job_state::scheduled : job_state::queued;
   job.created_at = now;
   job.run_at = spec.run_at;
@@ -52,6 +54,8 @@ job_record sqlite_store::insert_one(const job_spec& spec, timestamp now, std::op
   db_->use(sql::insert_spec).bind(job.id, to_stored_json(spec).dump(), secret_names(spec)).run();
   if (!spec.secrets.empty())
     db_->use(sql::insert_secrets).bind(job.id, nlohmann::json(spec.secrets).dump()).run();
+  if (spec.webhook)
+    insert_webhook({}, job.id, *spec.webhook, now);
   job.steps = read_steps(*db_, job);
   return job;
 }

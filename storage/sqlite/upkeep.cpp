@@ -67,6 +67,7 @@ expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, 
     auto job = insert_one(spec, now, id, open.empty() ? readiness::open : readiness::blocked);
     if (!open.empty())
       block_on(job.id, open, now);
+    db_->use(sql::copy_webhook_secret).bind(job.id, id).run();
     db_->use(sql::discard_if_dead).bind(id).run();
     return job;
   });

@@ -81,6 +81,9 @@ public:
       [](enqueue_atom, const submission&) -> expected<accepted_jobs> {
         return error{ec::internal, "not part of these tests", {}};
       },
+      [](enqueue_atom, const submissions&) -> expected<submission_results> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
       [this](claim_atom, const claim_request& asked) { return note<expected<job_grant>>(record_->claims, asked); },
       [this](start_atom, attempt_key key) { return note<outcome>(record_->starts, key); },
       [this](step_atom, attempt_key key, const step_record& step) -> outcome {
@@ -128,6 +131,15 @@ public:
       [this](remove_atom, const retention_policy& policy) {
         return note<expected<std::vector<removed_job>>>(record_->removals, policy);
       },
+      [](token_atom, const new_token&) -> expected<token_record> {
+        return error{ec::internal, "not part of these tests", {}};
+      },
+      [](revoke_atom, std::int64_t) -> outcome { return kcx::done{}; },
+      [](token_atom, const token_uses&) -> outcome { return kcx::done{}; },
+      [](webhook_atom, const std::string&, const webhook_spec&) -> outcome { return kcx::done{}; },
+      [](webhook_atom, const std::string&) -> outcome { return kcx::done{}; },
+      [](deliver_atom, const delivery_try&) -> outcome { return kcx::done{}; },
+      [](deliver_atom, std::int64_t) -> outcome { return kcx::done{}; },
       [this](promote_atom) { return note<expected<std::optional<timestamp>>>(record_->promotes, 0); },
       [this](checkpoint_atom) { return note<expected<std::int64_t>>(record_->checkpoints, 0); },
       [this](subscribe_atom, const ready_listener_actor& listener) {

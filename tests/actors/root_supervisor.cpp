@@ -82,6 +82,9 @@ struct fixture : actor_fixture {
     make.scheduler = [this](caf::local_actor& p, const node_actors&) {
       return spawn_child<scheduler_actor>(p, "scheduler");
     };
+    make.webhook_sender = [this](caf::local_actor& p, const node_actors&) {
+      return spawn_child<webhook_sender_actor>(p, "webhook_sender");
+    };
     make.http_bridge = [this](caf::local_actor& p, const node_actors&) {
       return spawn_child<http_bridge_actor>(p, "http_bridge");
     };
@@ -118,14 +121,14 @@ struct fixture : actor_fixture {
 CAF_TEST_FIXTURE_SCOPE(root_supervisor_tests, fixture)
 
 CAF_TEST(children start in order) {
-  CAF_CHECK_EQUAL(events,
-                  journal({"start database", "start reader", "start reader", "start log_hub", "start dispatcher",
-                           "start worker_supervisor", "start scheduler", "start http_bridge", "start inspector"}));
+  CAF_CHECK_EQUAL(events, journal({"start database", "start reader", "start reader", "start log_hub",
+                                   "start dispatcher", "start worker_supervisor", "start scheduler",
+                                   "start webhook_sender", "start http_bridge", "start inspector"}));
 }
 
 CAF_TEST(a reader that throws is replaced and those who read get the new list) {
-  CAF_CHECK_EQUAL(fault("reader", 2),
-                  journal({"start reader", "rewire http_bridge to reader", "rewire inspector to reader"}));
+  CAF_CHECK_EQUAL(fault("reader", 2), journal({"start reader", "rewire webhook_sender to reader",
+                                               "rewire http_bridge to reader", "rewire inspector to reader"}));
 }
 
 CAF_TEST(a database that throws is replaced and everyone who writes gets the new handle) {
@@ -133,9 +136,9 @@ CAF_TEST(a database that throws is replaced and everyone who writes gets the new
   CAF_REQUIRE(!happened.empty());
   CAF_CHECK_EQUAL(happened.front(), "start database");
   std::sort(happened.begin() + 1, happened.end());
-  CAF_CHECK_EQUAL(happened,
-                  journal({"start database", "rewire dispatcher to database", "rewire http_bridge to database",
-                           "rewire scheduler to database", "rewire worker_supervisor to database"}));
+  CAF_CHECK_EQUAL(happened, journal({"start database", "rewire dispatcher to database",
+                                     "rewire http_bridge to database", "rewire scheduler to database",
+                                     "rewire webhook_sender to database", "rewire worker_supervisor to database"}));
 }
 
 CAF_TEST(restarts spread over time are unlimited) {
@@ -173,9 +176,10 @@ CAF_TEST(a stop drains and then ends the children in reverse order) {
   auto pending = ask(root, stop_atom_v, stop_mode::drain);
   run();
   CAF_CHECK(take<outcome>(pending)->has_value());
-  CAF_CHECK_EQUAL(events, journal({"drain http_bridge", "drain dispatcher", "workers stopped", "listeners closed",
-                                   "stop inspector", "stop http_bridge", "stop scheduler", "stop worker_supervisor",
-                                   "stop dispatcher", "stop log_hub", "stop reader", "stop reader", "stop database"}));
+  CAF_CHECK_EQUAL(
+    events, journal({"drain http_bridge", "drain dispatcher", "workers stopped", "listeners closed", "stop inspector",
+                     "stop http_bridge", "stop webhook_sender", "stop scheduler", "stop worker_supervisor",
+                     "stop dispatcher", "stop log_hub", "stop reader", "stop reader", "stop database"}));
   CAF_CHECK(!ended);
 }
 

@@ -121,6 +121,17 @@ public:
   outcome pause_queue(const std::string&, const std::string&, timestamp) override { return simple("pause_queue"); }
   outcome resume_queue(const std::string&) override { return simple("resume_queue"); }
   expected<std::vector<std::string>> paused_queues() override { return std::vector<std::string>{}; }
+  expected<token_record> add_token(const new_token& token, timestamp now) override {
+    if (auto failure = begin("add_token"))
+      return *failure;
+    return token_record{1, token, now};
+  }
+  outcome remove_token(std::int64_t) override { return simple("remove_token"); }
+  outcome touch_tokens(const token_uses&) override { return simple("touch_tokens"); }
+  outcome put_webhook(const std::string&, const webhook_spec&, timestamp) override { return simple("put_webhook"); }
+  outcome remove_webhook(const std::string&) override { return simple("remove_webhook"); }
+  outcome note_delivery(const delivery_try&) override { return simple("note_delivery"); }
+  outcome redeliver(std::int64_t, timestamp) override { return simple("redeliver"); }
   expected<removed_job> remove(job_id id) override {
     if (auto failure = begin("remove"))
       return *failure;

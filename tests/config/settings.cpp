@@ -143,6 +143,12 @@ CAF_TEST(an address other hosts can reach needs insecure) {
   CAF_CHECK_EQUAL(refusal({"--http", "0.0.0.0:7070", "--insecure"}), "accepted");
 }
 
+CAF_TEST(an address other hosts can reach is fine with TLS and TLS needs both files) {
+  CAF_CHECK_EQUAL(refusal({"--http", "0.0.0.0:7070", "--tls-certificate", "c.pem", "--tls-key", "k.pem"}), "accepted");
+  CAF_CHECK(contains(refusal({"--tls-certificate", "c.pem"}), "--tls-key"));
+  CAF_CHECK(contains(refusal({"--tls-key", "k.pem"}), "--tls-certificate"));
+}
+
 CAF_TEST(one port cannot serve both) {
   CAF_CHECK(contains(refusal({"--http", "127.0.0.1:9", "--inspect", "127.0.0.1:9"}), "each needs a port"));
   CAF_CHECK_EQUAL(refusal({"--http", "127.0.0.1:0", "--inspect", "127.0.0.1:0"}), "accepted");

@@ -47,12 +47,14 @@ private:
 #include "tests/storage/job_store_suite.inc"
 
 // Behind the fixture that they use.
+#include "tests/storage/job_store_api_suite.inc"
 #include "tests/storage/job_store_group_suite.inc"
 #include "tests/storage/job_store_lease_suite.inc"
 #include "tests/storage/job_store_needs_suite.inc"
 #include "tests/storage/job_store_once_suite.inc"
 #include "tests/storage/job_store_unique_suite.inc"
 #include "tests/storage/job_store_upkeep_suite.inc"
+#include "tests/storage/job_store_webhook_suite.inc"
 
 CAF_TEST_FIXTURE_SCOPE(sqlite_store_only, fixture)
 

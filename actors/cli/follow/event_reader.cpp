@@ -28,6 +28,8 @@ bool event_reader::take(std::string_view piece) {
   for (auto end = rest_.find("\n\n", from); end != std::string::npos; end = rest_.find("\n\n", from)) {
     const auto event = parsed(std::string_view{rest_}.substr(begin, end - begin));
     begin = from = end + 2;
+    if (!event.id.empty())
+      last_id_ = event.id;
     if (!event.data.empty() && !each_(event))
       return false;
   }

@@ -22,10 +22,13 @@ public:
 
   /// False once `each` said so. What is incomplete waits for the next piece; comments are dropped.
   [[nodiscard]] bool take(std::string_view piece);
+  /// The last id that came, be it with an event that has no data; empty before the first.
+  [[nodiscard]] const std::string& last_id() const noexcept { return last_id_; }
 
 private:
   std::function<bool(const server_event&)> each_;
   std::string rest_;
+  std::string last_id_;
 };
 
 } // namespace kcx::cli

@@ -139,6 +139,36 @@ void add_queue_commands(CLI::App& app, invocation& to) {
            "Name of the worker, as node/1", to.names);
 }
 
+void add_token_commands(CLI::App& app, invocation& to) {
+  auto& token = add_group(app, "token", "Tokens: who may call the node");
+  auto& create = add_command(token, to, "create", verb::token_create, "Make a token and print it, this once");
+  create.add_option("NAME", to.token.name, "What it is for; unique")->type_name("")->required();
+  add_texts(create, "-s,--scope", "SCOPE", to.token.scopes, "What it allows: read, submit, work, cancel or admin")
+    ->required()
+    ->check(CLI::IsMember({"read", "submit", "work", "cancel", "admin"}));
+  add_duration(create, "--expires-in", to.token.expires_in, "It ends after this long; never unless given");
+  add_number(create, "--rate-limit", to.token.rate_limit, "Requests per minute", 1, 1'000'000,
+             "a whole number from 1 to 1000000");
+  add_command(token, to, "list", verb::token_list, "List the tokens, without what they are");
+  add_ids(add_command(token, to, "revoke", verb::token_revoke, "Revoke tokens: they are refused at once"), to.ids,
+          true);
+}
+
+void add_event_command(CLI::App& app, invocation& to) {
+  auto& events = add_command(app, to, "events", verb::events, "Follow the state changes of all jobs");
+  add_text(events, "-p,--project", "NAME", to.list.project, "Only jobs of this project");
+  add_text(events, "-q,--queue", "NAME", to.list.queue, "Only jobs of this queue");
+  add_value(
+    events, "--job", "ID", "Only this job", to.ids,
+    [](const std::string& text) -> std::optional<std::vector<std::int64_t>> {
+      const auto id = parse_number(text, 1, INT64_MAX);
+      return id ? std::optional{std::vector{*id}} : std::nullopt;
+    },
+    "the number of a job");
+  events.footer(
+    "Goes on until it is interrupted, and after a lost connection where it was. --json: one object a line.");
+}
+
 void add_other_commands(CLI::App& app, invocation& to) {
   auto& list = add_command(app, to, "list", verb::list, "List jobs, newest first");
   add_filter(list, to.list);
@@ -179,6 +209,8 @@ std::unique_ptr<CLI::App> make_app(invocation& to) {
   add_global_options(*app, to);
   add_job_commands(*app, to);
   add_queue_commands(*app, to);
+  add_token_commands(*app, to);
+  add_event_command(*app, to);
   add_other_commands(*app, to);
   app->footer("Options above may also stand after a subcommand; \"kcx SUBCOMMAND --help\" tells its own.");
   return app;

@@ -21,6 +21,7 @@ enum class verb : std::uint8_t {
   logs,
   wait,
   cancel,
+  events,
   list,
   retry,
   remove,
@@ -34,6 +35,9 @@ enum class verb : std::uint8_t {
   resume,
   cordon,
   uncordon,
+  token_create,
+  token_list,
+  token_revoke,
   node_status,
   node_drain,
   node_slots,
@@ -86,6 +90,13 @@ struct backup_flags {
   bool no_logs = false;
 };
 
+struct token_flags {
+  std::string name;
+  std::vector<std::string> scopes;
+  std::optional<std::chrono::milliseconds> expires_in;
+  std::optional<std::int32_t> rate_limit;
+};
+
 /// Everything the command line said.
 struct invocation {
   /// Not empty if --help, --man or --version was asked for: print it and exit with 0.
@@ -111,6 +122,8 @@ struct invocation {
   bool all = false;
   std::optional<std::int32_t> slots;
   backup_flags backup;
+  /// Of token create.
+  token_flags token;
   /// Of wait: give up after this long.
   std::optional<std::chrono::milliseconds> timeout;
   /// Of completion: "bash", "zsh" or "fish".

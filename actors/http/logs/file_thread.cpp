@@ -13,6 +13,16 @@ file_threads::file_threads(std::size_t count) {
 }
 
 file_threads::~file_threads() {
+  stop();
+}
+
+void file_threads::stop() {
+  std::deque<std::function<void()>> dropped;
+  {
+    const std::lock_guard lock{mutex_};
+    stopped_ = true;
+    dropped.swap(work_);
+  }
   for (auto& each : threads_)
     each.request_stop();
   threads_.clear();
@@ -21,6 +31,8 @@ file_threads::~file_threads() {
 void file_threads::post(std::function<void()> work) {
   {
     const std::lock_guard lock{mutex_};
+    if (stopped_)
+      return;
     work_.push_back(std::move(work));
   }
   ready_.notify_one();
@@ -39,7 +51,7 @@ void file_threads::run(const std::stop_token& stop) {
     try {
       work();
     } catch (const std::exception& failure) { // Whoever waits for it is answered when the work's captures go.
-      spdlog::error("reading a log failed: {}", failure.what());
+      spdlog::error("work that was put aside failed: {}", failure.what());
     }
   }
 }

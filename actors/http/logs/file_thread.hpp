@@ -1,4 +1,5 @@
-/// Threads for reading log files, so that neither an actor nor the HTTP io thread ever waits for a disk.
+/// Threads for what blocks: reading log files, waiting for others' servers. So neither an actor nor the HTTP io thread
+/// ever does.
 #pragma once
 
 #include <condition_variable>
@@ -28,6 +29,9 @@ public:
   /// Runs `work` on one of the threads, in order of posting where there is one thread. Any thread.
   void post(std::function<void()> work);
 
+  /// As the destructor does it. From then on work is dropped.
+  void stop();
+
   [[nodiscard]] file_executor executor() {
     return [this](std::function<void()> work) { post(std::move(work)); };
   }
@@ -38,6 +42,7 @@ private:
   std::mutex mutex_;
   std::condition_variable_any ready_;
   std::deque<std::function<void()>> work_;
+  bool stopped_ = false;
   std::vector<std::jthread> threads_;
 };
 

@@ -43,6 +43,21 @@ expected<accepted_jobs> stored(fake_node& node, const submission& asked) {
   return result;
 }
 
+/// One that has a unique key is refused.
+expected<submission_results> stored_each(fake_node& node, const submissions& asked) {
+  node.chunks.push_back(asked.size());
+  if (node.enqueue_failure)
+    return *node.enqueue_failure;
+  submission_results results;
+  for (const auto& each : asked) {
+    if (each.specs.front().unique_key.empty())
+      results.push_back(stored(node, each));
+    else
+      results.push_back(error{ec::conflict, "that key is taken", {{"/unique_key", "is taken"}}});
+  }
+  return results;
+}
+
 const error no_such{ec::not_found, "no such thing", {}};
 
 /// Refuses job 13; gives each other its number plus 100 as the new one.
@@ -61,9 +76,29 @@ expected<std::vector<bulk_result>> act_on(fake_node& node, const bulk_request& w
   return results;
 }
 
+event_page page_of(const fake_node& node, const event_filter& filter) {
+  event_page page{{}, node.events.empty() ? 0 : node.events.back().number, false};
+  if (!filter.after)
+    return page;
+  for (const auto& each : node.events) {
+    if (each.number <= *filter.after)
+      continue;
+    if (page.items.size() == filter.limit) {
+      page.last = page.items.back().number;
+      page.more = true;
+      break;
+    }
+    page.items.push_back(each);
+  }
+  return page;
+}
+
 database_actor::behavior_type fake_database(database_actor::pointer self, fake_node* node) {
   return {
     [=](enqueue_atom, const submission& asked) { return reply(self, node->database_silent, stored(*node, asked)); },
+    [=](enqueue_atom, const submissions& asked) {
+      return reply(self, node->database_silent, stored_each(*node, asked));
+    },
     [](claim_atom, const claim_request&) { return expected<job_grant>{no_such}; },
     [](start_atom, attempt_key) { return outcome{no_such}; },
     [](step_atom, attempt_key, const step_record&) { return outcome{no_such}; },
@@ -98,6 +133,32 @@ database_actor::behavior_type fake_database(database_actor::pointer self, fake_n
       return node->simple_answer ? expected<removed_job>{removed_job{job, 2}} : node->simple_answer.error();
     },
     [](remove_atom, const retention_policy&) { return expected<std::vector<removed_job>>{no_such}; },
+    [=](token_atom, const new_token& token) {
+      token_record stored{static_cast<std::int64_t>(node->tokens.size()) + 1, token, timestamp{}};
+      if (!node->database_silent)
+        node->tokens.push_back(stored);
+      return reply(self, node->database_silent, expected<token_record>{stored});
+    },
+    [=](revoke_atom, std::int64_t id) {
+      const auto gone = std::erase_if(node->tokens, [&](const token_record& each) { return each.id == id; });
+      return gone == 1 ? outcome{kcx::done{}} : outcome{no_such};
+    },
+    [=](token_atom, const token_uses& uses) {
+      node->token_uses.insert(node->token_uses.end(), uses.begin(), uses.end());
+      return outcome{kcx::done{}};
+    },
+    [=](webhook_atom, const std::string& project, const webhook_spec& hook) {
+      node->webhooks[project] = hook;
+      return node->simple_answer;
+    },
+    [=](webhook_atom, const std::string& project) {
+      return node->webhooks.erase(project) == 1 ? outcome{kcx::done{}} : outcome{no_such};
+    },
+    [](deliver_atom, const delivery_try&) { return outcome{kcx::done{}}; },
+    [=](deliver_atom, std::int64_t id) {
+      node->redelivered.push_back(id);
+      return node->simple_answer;
+    },
     [](promote_atom) { return expected<std::optional<timestamp>>{no_such}; },
     [](checkpoint_atom) { return expected<std::int64_t>{no_such}; },
     [](subscribe_atom, const ready_listener_actor&) { return expected<ready_snapshot>{no_such}; },
@@ -138,6 +199,22 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, fake_node* n
       if (found == node->log_bytes.end())
         return reply(self, silent(), expected<log_location>{no_such});
       return reply(self, silent(), expected<log_location>{{found->first, {found->second, false}, found->second >= 0}});
+    },
+    [=](events_atom, const event_filter& filter) {
+      node->event_filters.push_back(filter);
+      return reply(self, silent(), expected<event_page>{page_of(*node, filter)});
+    },
+    [=](token_atom) { return reply(self, silent(), expected<std::vector<token_record>>{node->tokens}); },
+    [=](webhook_atom) {
+      std::vector<project_webhook> hooks;
+      for (const auto& [project, hook] : node->webhooks)
+        hooks.push_back({project, {hook.url, {}, hook.events}, !hook.secret.empty(), timestamp{}});
+      return reply(self, silent(), expected<std::vector<project_webhook>>{std::move(hooks)});
+    },
+    [](deliver_atom, timestamp) { return expected<due_deliveries>{no_such}; },
+    [=](deliver_atom, const delivery_filter& filter) {
+      node->delivery_filters.push_back(filter);
+      return reply(self, silent(), expected<delivery_page>{node->deliveries});
     },
     [=](stats_atom) { return reply(self, silent(), expected<queue_stats>{node->stats}); },
     [=](queues_atom) { return reply(self, silent(), expected<std::vector<queue_info>>{node->queues}); },
@@ -235,9 +312,12 @@ http::request made(const std::string& method, const std::string& target, ask_opt
   }
   for (const auto& [name, value] : options.headers)
     ask.headers.add(name, value);
-  if (options.token)
+  if (!options.other_token.empty())
+    ask.headers.add("Authorization", "Bearer " + options.other_token);
+  else if (options.token)
     ask.headers.add("Authorization", "Bearer " + std::string{bridge_harness::token});
   ask.body = std::move(options.body);
+  ask.incoming = std::move(options.incoming);
   return ask;
 }
 
@@ -352,15 +432,19 @@ bridge_harness::bridge_harness(const std::filesystem::path& data_dir, bool fault
   my.hub = my.system.spawn(fake_hub, &node);
   my.workers = my.system.spawn(fake_workers, &node);
   my.root = my.system.spawn(fake_root, &node);
+  http::token_table::options who;
+  who.admin_digest = http::token_digest(token);
+  who.clock = [this] { return now; };
+  tokens = std::make_shared<http::token_table>(std::move(who));
   bridge_settings settings;
-  settings.token_digest = http::token_digest(token);
+  settings.tokens = tokens;
   settings.data_dir = data_dir;
   settings.node = {{"version", "1.2.3"}};
   settings.slots = [this] { return node.slots; };
   settings.fault_injection = fault_injection;
   settings.files = [](const std::function<void()>& work) { work(); };
-  settings.clock = [] { return timestamp{std::chrono::seconds{2'000'000}}; };
   settings.remove_files = [this](removed_job job) { node.removed.push_back(job.id); };
+  settings.clock = [this] { return now; };
   settings.jobs_per_request = 3;
   settings.waiters = 2;
   bridge_peers peers{my.database, my.readers, my.hub, my.workers, my.root};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/http/message.hpp"
+#include "actors/http/token_table.hpp"
 #include "config/error.hpp"
 #include "storage/job.hpp"
 #include "storage/job_reader.hpp"
@@ -26,10 +27,16 @@ namespace kcx::test {
 struct fake_node {
   // The database.
   std::vector<job_spec> enqueued;
+  /// Submissions per message of several.
+  std::vector<std::size_t> chunks;
   std::optional<error> enqueue_failure;
   std::optional<accepted_jobs> enqueue_answer;
   std::vector<idempotency_key> keys;
   bool database_silent = false;
+  std::vector<token_record> tokens;
+  kcx::token_uses token_uses;
+  std::map<std::string, webhook_spec> webhooks;
+  std::vector<std::int64_t> redelivered;
   std::optional<expected<transition_result>> cancel_answer;
   std::vector<std::string> cancelled_by;
   int change_subscriptions = 0;
@@ -55,6 +62,10 @@ struct fake_node {
   std::vector<job_filter> filters;
   /// Size of an attempt's log; -1 while it runs.
   std::map<attempt_key, std::int64_t> log_bytes;
+  std::vector<job_event> events;
+  std::vector<event_filter> event_filters;
+  delivery_page deliveries;
+  std::vector<delivery_filter> delivery_filters;
   queue_stats stats;
   std::vector<queue_info> queues;
   bool reader_silent[2] = {false, false};
@@ -112,6 +123,9 @@ struct ask_options {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
   bool token = true;
+  /// Instead of the harness's own.
+  std::string other_token{};
+  std::shared_ptr<http::incoming_body> incoming{};
 };
 
 class bridge_harness {
@@ -124,6 +138,9 @@ public:
   bridge_harness& operator=(const bridge_harness&) = delete;
 
   fake_node node;
+  /// Who may call; its clock is `now`. The harness's own token is the admin's.
+  timestamp now{std::chrono::seconds{2'000'000}};
+  std::shared_ptr<http::token_table> tokens;
 
   /// Sends a request and lets every actor handle what it can. The query is part of `target`.
   std::shared_ptr<bridge_answer> ask(const std::string& method, const std::string& target, ask_options options = {});

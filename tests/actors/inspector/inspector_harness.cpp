@@ -48,6 +48,11 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, harness* own
         promise.deliver(expected<queue_stats>{owner->stats});
       return promise;
     },
+    [](events_atom, const event_filter&) { return expected<event_page>{no_such}; },
+    [](token_atom) { return expected<std::vector<token_record>>{no_such}; },
+    [](webhook_atom) { return expected<std::vector<project_webhook>>{no_such}; },
+    [](deliver_atom, timestamp) { return expected<due_deliveries>{no_such}; },
+    [](deliver_atom, const delivery_filter&) { return expected<delivery_page>{no_such}; },
     [](queues_atom) { return expected<std::vector<queue_info>>{no_such}; },
     [](why_atom, job_id) { return expected<job_blockers>{no_such}; },
     [](status_atom) { return actor_status::object(); },
