@@ -43,7 +43,7 @@ inline constexpr problem_kind request_timeout{"request_timeout", 408, "Request t
 inline constexpr problem_kind body_too_large{"body_too_large", 413, "Body too large"};
 /// The request line is too long.
 inline constexpr problem_kind target_too_long{"target_too_long", 414, "Request target too long"};
-/// The call does not take this Content-Type.
+/// The call does not take this Content-Type, or the Content-Encoding is another than identity.
 inline constexpr problem_kind unsupported_media_type{"unsupported_media_type", 415, "Unsupported media type"};
 /// The Range does not overlap the resource.
 inline constexpr problem_kind range_not_satisfiable{"range_not_satisfiable", 416, "Range not satisfiable"};

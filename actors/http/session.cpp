@@ -20,6 +20,22 @@ constexpr std::size_t large_read = 64 * 1024;
 // More than this is given back while a connection is idle.
 constexpr std::size_t kept_buffer = 8 * 1024;
 
+// Whoever compressed a body would find its bytes taken for what they stand for.
+std::optional<response> check_encoding(const header_fields& headers) {
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const auto field = headers.at(i);
+    if (!same_text(field.name, "Content-Encoding") || same_text(trimmed(field.value), "identity"))
+      continue;
+    auto why = problem(kinds::unsupported_media_type,
+                       "A body must be sent as it is: the Content-Encoding \"" + std::string{trimmed(field.value)} +
+                         "\" is not understood, only identity.");
+    // RFC 9110 §12.5.3: tells that the encoding is what was wrong, not the type.
+    why.headers.add("Accept-Encoding", "identity");
+    return why;
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 session::session(std::shared_ptr<server_core> core, std::unique_ptr<transport> stream, peer who)
@@ -121,6 +137,8 @@ std::optional<response> session::check_head() {
   auto verdict = ask_admission();
   if (verdict.refusal)
     return std::move(verdict.refusal);
+  if (auto why = check_encoding(head.headers))
+    return why;
   if (verdict.streamed) {
     reader_->stream_body();
     return std::nullopt;

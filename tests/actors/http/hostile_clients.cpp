@@ -205,6 +205,21 @@ CAF_TEST(a refused admission leaves the body unread) {
   CAF_CHECK_EQUAL(client.read_reply().body, "POST /big 50000000");
 }
 
+CAF_TEST(a compressed body is refused whatever else it is) {
+  auto s = started(echo);
+  for (const auto* encoding : {"gzip", "deflate", "x", "identity, gzip"})
+    check_refused(*s, post(*s, "/", "body", "Content-Encoding: " + std::string{encoding} + "\r\n"), 415,
+                  "unsupported_media_type");
+  check_refused(*s, post(*s, "/", "body", "Content-Encoding: identity\r\ncontent-encoding: br\r\n"), 415,
+                "unsupported_media_type");
+  raw_client client{s->port()};
+  client.send(post(*s, "/a", "body", "Content-Encoding: Gzip\r\n"));
+  CAF_CHECK(holds(client.read_reply().head, "Accept-Encoding: identity\r\n"));
+  raw_client plain{s->port()};
+  plain.send(post(*s, "/a", "body", "Content-Encoding: Identity\r\n"));
+  CAF_CHECK_EQUAL(plain.read_reply().body, "POST /a 4 body");
+}
+
 CAF_TEST(all bodies together have a limit) {
   server_options options;
   options.limits.all_body_bytes = 1000;
