@@ -2,6 +2,7 @@
 
 #include "actors/http/bridge_requests.hpp"
 #include "actors/http/json_body.hpp"
+#include "actors/http/openapi.hpp"
 #include "actors/http/problem.hpp"
 #include "storage/job_json.hpp"
 
@@ -166,6 +167,7 @@ void http_bridge::dispatch(const http::route& where, const call& ask) {
   case api_call::release_claim: return end_claim(ask, http::claim_end::release);
   case api_call::release_claims: return end_claims(ask, http::claim_end::release);
   case api_call::put_claim_log: return put_claim_log(ask);
+  case api_call::get_openapi: return ask.answer(http::json_response(200, std::string{http::openapi_document()}));
   case api_call::health: return ask.answer(http::text_response(200, "ok\n"));
   case api_call::ready: return ready(ask);
   }

@@ -54,6 +54,7 @@ constexpr route table[] = {
   {"POST", "/v1/claims/complete", scope::work, api_call::complete_claims, "Report many"},
   {"POST", "/v1/claims/fail", scope::work, api_call::fail_claims, "Report many that ended in another way"},
   {"POST", "/v1/claims/release", scope::work, api_call::release_claims, "Give many back"},
+  {"GET", "/openapi.json", scope::read, api_call::get_openapi, "This API as an OpenAPI document"},
   {"GET", "/healthz", scope::none, api_call::health, "The process answers"},
   {"GET", "/readyz", scope::none, api_call::ready, "The node can take jobs"},
 };

@@ -66,6 +66,7 @@ enum class api_call : std::uint8_t {
   release_claim,
   release_claims,
   put_claim_log,
+  get_openapi,
   health,
   ready,
 };

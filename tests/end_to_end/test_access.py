@@ -1,4 +1,5 @@
 """Tokens with scopes, browser sessions, TLS, events: over HTTP and by the command line, on real binaries."""
+import gzip
 import http.client
 import json
 import signal
@@ -232,3 +233,13 @@ def test_the_command_line_follows_events_over_a_restart(node, tmp_path):
     finally:
         follower.kill()
         follower.wait()
+
+
+# -- compression -----------------------------------------------------------------------------------------------------
+
+def test_long_json_comes_compressed_to_whoever_accepts_it(node):
+    plain = node.request("GET", "/openapi.json")
+    packed = node.request("GET", "/openapi.json", headers={"Accept-Encoding": "br, gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip" and plain.headers["Content-Encoding"] is None
+    assert gzip.decompress(packed.body) == plain.body and len(packed.body) < len(plain.body) / 4
+    assert node.request("GET", "/v1/node", headers={"Accept-Encoding": "gzip"}).headers["Content-Encoding"] is None

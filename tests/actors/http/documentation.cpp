@@ -1,9 +1,14 @@
 // What docs/http_api.md promises is what the tables in the code hold.
 #define CAF_SUITE http_documentation
+#include "actors/http/openapi.hpp"
 #include "actors/http/problem.hpp"
 #include "actors/http/routes.hpp"
 #include "caf/test/unit_test.hpp"
 #include "tests/support/files.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cctype>
 
 using namespace kcx;
 using namespace kcx::http;
@@ -45,5 +50,25 @@ CAF_TEST(every route is described) {
     const auto call = std::string{each.method} + " " + std::string{each.path};
     if (text.find(call) == std::string::npos)
       CAF_ERROR("docs/http_api.md does not mention " << call);
+  }
+}
+
+CAF_TEST(the OpenAPI document has every route with its scope and no other) {
+  const auto openapi = nlohmann::json::parse(openapi_document());
+  std::size_t operations = 0;
+  for (const auto& path : openapi["paths"])
+    operations += path.size();
+  CAF_CHECK_EQUAL(operations, api_routes().size());
+  for (const auto& each : api_routes()) {
+    std::string method{each.method};
+    for (auto& c : method)
+      c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const auto& paths = openapi["paths"];
+    const auto path = paths.find(each.path);
+    if (path == paths.end() || !path->contains(method)) {
+      CAF_ERROR("openapi.json lacks " << each.method << " " << each.path);
+      continue;
+    }
+    CAF_CHECK_EQUAL((*path)[method].value("x-kcx-scope", ""), to_string(each.needs));
   }
 }
