@@ -153,16 +153,19 @@ constexpr std::size_t webhook_threads = 8;
 /// The inspection port takes no documents.
 constexpr std::size_t inspection_body_bytes = 64 * 1024;
 
-std::optional<http::tls_options> tls_of(const settings& options) {
-  if (options.tls_certificate.empty())
-    return std::nullopt;
-  return http::tls_options{options.tls_certificate.string(), options.tls_key.string()};
+/// What both ports have in common.
+http::server_options port_options(const settings& options) {
+  http::server_options result;
+  result.allowed_hosts = options.allowed_hosts;
+  result.allowed_origins = options.allowed_origins;
+  if (!options.tls_certificate.empty())
+    result.tls = http::tls_options{options.tls_certificate.string(), options.tls_key.string()};
+  return result;
 }
 
 http::server_options api_options(const settings& options, std::shared_ptr<http::token_table> tokens) {
-  http::server_options result;
+  auto result = port_options(options);
   result.limits.body_bytes = static_cast<std::size_t>(options.body_limit);
-  result.tls = tls_of(options);
   // Before the body is read: whoever has no token must not be able to fill memory.
   result.admit = [tokens = std::move(tokens)](const http::request& ask) {
     auto verdict = tokens->admit(ask);
@@ -173,9 +176,8 @@ http::server_options api_options(const settings& options, std::shared_ptr<http::
 }
 
 http::server_options inspection_options(const settings& options) {
-  http::server_options result;
+  auto result = port_options(options);
   result.limits.body_bytes = inspection_body_bytes;
-  result.tls = tls_of(options);
   return result;
 }
 

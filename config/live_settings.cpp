@@ -32,6 +32,8 @@ constexpr std::array rows{
   fixed<&settings::http>("http"),
   fixed<&settings::inspect>("inspect"),
   fixed<&settings::insecure>("insecure"),
+  fixed<&settings::allowed_hosts>("allow-host"),
+  fixed<&settings::allowed_origins>("allow-origin"),
   fixed<&settings::tls_certificate>("tls-certificate"),
   fixed<&settings::tls_key>("tls-key"),
   fixed<&settings::rate_limit>("rate-limit"),

@@ -1,6 +1,6 @@
 /// The settings of `kcx-node`: from the command line, then from the file named by --config, then the defaults.
 ///
-/// Every setting is one row of a table in settings.cpp: its name is both the long option and the key in the file.
+/// Every setting is one row of a table in setting_table.cpp: its name is both the long option and the key in the file.
 /// config/node.ini describes the same settings; a test compares the two.
 #pragma once
 
@@ -33,6 +33,10 @@ struct settings {
   endpoint inspect{"127.0.0.1", 7071};
   /// Allows addresses other hosts can reach without TLS.
   bool insecure = false;
+  /// Names that both ports answer to besides their own: "name" (any port) or "name:port".
+  std::vector<std::string> allowed_hosts;
+  /// Origins whose pages may use both ports besides their own, as "https://ci.example.org".
+  std::vector<std::string> allowed_origins;
   /// With less than this free on the disk of `data`, no job is accepted or started. 0 switches the guard off.
   std::int64_t min_free = 16LL << 20;
   /// PEM files for TLS on both ports; both or none. Read at the start and at each SIGHUP.

@@ -73,12 +73,14 @@ bool host_policy::origin_allowed(std::string_view origin, std::string_view autho
 
 std::optional<response> host_policy::check(std::string_view authority, const header_fields& headers) const {
   if (!authority.empty() && !host_allowed(authority))
-    return problem(kinds::misdirected_request, "This server does not answer for the host \"" + std::string{authority} +
-                                                 "\". Use its own address, or allow the name in its settings.");
+    return problem(kinds::misdirected_request,
+                   "This server does not answer for the host \"" + std::string{authority} +
+                     "\". Use its own address, or allow the name by the setting allow-host.");
   if (headers.count("Origin") > 1)
     return problem(kinds::foreign_origin, "There is more than one Origin field.");
   if (auto origin = headers.find("Origin"); origin && !origin_allowed(*origin, authority))
-    return problem(kinds::foreign_origin, "Pages of \"" + std::string{*origin} + "\" may not use this server.");
+    return problem(kinds::foreign_origin, "Pages of \"" + std::string{*origin} +
+                                            "\" may not use this server, unless the setting allow-origin names it.");
   return std::nullopt;
 }
 

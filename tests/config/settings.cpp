@@ -83,9 +83,30 @@ CAF_TEST(without options every setting has its default) {
 }
 
 CAF_TEST(the command line sets every kind of value) {
-  auto parsed =
-    parse({"--data", "/d", "--http", "[::1]:0", "--slots=3", "--drain-timeout", "500ms", "--label", "gpu", "--label",
-           "arch=arm64", "--label", "gpu", "--log-limit", "1M", "--log-level", "debug", "--fault-injection"});
+  auto parsed = parse({"--data",
+                       "/d",
+                       "--http",
+                       "[::1]:0",
+                       "--slots=3",
+                       "--drain-timeout",
+                       "500ms",
+                       "--label",
+                       "gpu",
+                       "--label",
+                       "arch=arm64",
+                       "--label",
+                       "gpu",
+                       "--log-limit",
+                       "1M",
+                       "--log-level",
+                       "debug",
+                       "--fault-injection",
+                       "--allow-host",
+                       "ci.example.org",
+                       "--allow-host",
+                       "[::1]:80",
+                       "--allow-origin",
+                       "https://a.example:8443"});
   CAF_REQUIRE(parsed.has_value());
   CAF_CHECK_EQUAL(parsed->data, "/d");
   CAF_CHECK_EQUAL(to_string(parsed->http), "[::1]:0");
@@ -94,6 +115,8 @@ CAF_TEST(the command line sets every kind of value) {
   CAF_CHECK((parsed->labels == std::vector<std::string>{"arch=arm64", "gpu"}));
   CAF_CHECK_EQUAL(parsed->log_limit, 1 << 20);
   CAF_CHECK(parsed->log == log_level::debug);
+  CAF_CHECK((parsed->allowed_hosts == std::vector<std::string>{"ci.example.org", "[::1]:80"}));
+  CAF_CHECK((parsed->allowed_origins == std::vector<std::string>{"https://a.example:8443"}));
   CAF_CHECK(parsed->fault_injection);
 }
 
@@ -114,6 +137,19 @@ CAF_TEST(a wrong value is refused with option and value and what is allowed) {
                                                     {"--log-limit", "2T", "4K to 1T"},
                                                     {"--log-level", "loud", "warning"},
                                                     {"--label", "a b", "letters"},
+                                                    {"--allow-host", "https://a", "host name"},
+                                                    {"--allow-host", "a:0", "port"},
+                                                    {"--allow-host", "a:", "port"},
+                                                    {"--allow-host", "::1", "address"},
+                                                    {"--allow-host", "[::1", "address"},
+                                                    {"--allow-host", "[::1]x", "address"},
+                                                    {"--allow-host", "u@a", "host name"},
+                                                    {"--allow-host", "", "host name"},
+                                                    {"--allow-origin", "ci.example.org", "https://"},
+                                                    {"--allow-origin", "https://", "https://"},
+                                                    {"--allow-origin", "https://a/", "nothing behind it"},
+                                                    {"--allow-origin", "ftp://a", "http://"},
+                                                    {"--allow-origin", "null", "http://"},
                                                     {"--data", "", "directory"},
                                                     {"--runner", "", "path"},
                                                     {"--insecure=perhaps", "perhaps", "true or false"},

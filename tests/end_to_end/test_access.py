@@ -89,6 +89,20 @@ def test_a_browser_session_works_by_cookie_alone(node):
     node.request("GET", "/v1/jobs", headers={"Cookie": cookie}, token=False).problem(401)
 
 
+# -- names and origins -------------------------------------------------------------------------------------------------
+
+def test_a_proxys_name_and_a_pages_origin_can_be_allowed_on_both_ports(start_node):
+    allowed = {"Host": "ci.example.org", "Origin": "https://ci.example.org:8443"}
+    node = start_node(allow_host="ci.example.org", allow_origin="https://ci.example.org:8443")
+    for base, path in ((node.url, "/v1/jobs"), (node.inspect, "/actors")):
+        assert node.request("GET", path, base=base, headers=allowed).status == 200
+        told = node.request("GET", path, base=base, headers={"Host": "evil.example"}).problem(421, "misdirected_request")
+        assert "allow-host" in told["detail"]
+        told = node.request("GET", path, base=base, headers={"Origin": "http://evil.example"})
+        assert "allow-origin" in told.problem(403, "foreign_origin")["detail"]
+        assert node.request("GET", path, base=base).status == 200
+
+
 # -- TLS -------------------------------------------------------------------------------------------------------------
 
 def certificate(directory, name):
