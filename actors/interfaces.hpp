@@ -188,7 +188,8 @@ using worker_supervisor_actor = caf::typed_actor<
   caf::reacts_to<exited_atom, std::uint32_t, std::uint64_t>,
   // No process of a dead runner of this slot and life is left.
   caf::reacts_to<swept_atom, std::uint32_t, std::uint64_t>,
-  // From now on so many slots; those beyond end with their job. Fails with draining.
+  // From now on so many slots; those beyond end with their job, new ones start one after the other. Fails with
+  // draining.
   caf::replies_to<slots_atom, std::uint32_t>::with<outcome>,
   // The worker of this name is given no more jobs, or is again. Fails with not_found.
   caf::replies_to<cordon_atom, std::string, bool>::with<outcome>,
@@ -197,6 +198,8 @@ using worker_supervisor_actor = caf::typed_actor<
   // Makes the worker of the slot (from 1) throw; see fault_atom.
   caf::reacts_to<fault_atom, std::uint32_t, std::string>, caf::reacts_to<rewire_atom, database_actor>,
   caf::reacts_to<rewire_atom, dispatcher_actor>, caf::reacts_to<rewire_atom, log_hub_actor>,
+  // To itself: more runners are to be started.
+  caf::reacts_to<start_atom>,
   // To itself: what was not answered is asked again, and what takes too long is ended.
   caf::reacts_to<tick_atom>>::extend_with<status_actor>;
 

@@ -7,6 +7,13 @@
 
 namespace kcx {
 
+namespace {
+
+/// Starting a process takes milliseconds, in which this actor hears nothing.
+constexpr std::size_t launches_per_turn = 4;
+
+} // namespace
+
 // -- the line to a runner ---------------------------------------------------------------------------------------------
 
 void worker_supervisor::line::open(std::shared_ptr<runner_link> link) {
@@ -89,6 +96,10 @@ worker_supervisor::behavior_type worker_supervisor::make_behavior() {
     [this](rewire_atom, const log_hub_actor& log_hub) {
       log_hub_ = log_hub;
       to_workers([&](const auto& each) { caf::anon_send(each, rewire_atom_v, log_hub); });
+    },
+    [this](start_atom) {
+      starting_ = false;
+      start_due();
     },
     [this](tick_atom) { tick(); },
     [this](status_atom) { return status(); },
@@ -208,13 +219,15 @@ outcome worker_supervisor::resize(std::uint32_t slots) {
     if (leaves(where) && where.now != phase::closed)
       stop_slot(where);
     else if (!leaves(where) && where.now == phase::closed)
-      start_runner(where);
+      start_soon(where);
   }
   while (slots_.size() < wanted_) {
     add_slot();
-    start_runner(slots_.back());
+    start_soon(slots_.back());
   }
+  start_due();
   tell_fleet();
+  // The change holds, and that is the answer: a thousand runners take many seconds to come up.
   return kcx::done{};
 }
 
@@ -260,10 +273,9 @@ void worker_supervisor::tick() {
     beat();
   else
     reminded_ = false;
+  start_due();
   for (auto& where : slots_) {
-    if (where.now == phase::pausing && options_.clock() >= where.deadline)
-      start_runner(where);
-    else if (where.now == phase::pausing)
+    if (where.now == phase::pausing)
       remind();
     const bool waits_for_runner =
       where.now == phase::launching || where.now == phase::ending_job || where.now == phase::closing;
@@ -313,6 +325,26 @@ void worker_supervisor::start_runner(slot& where) {
     {[self, number, life](runner_event event) { caf::anon_send(self, runner_atom_v, number, life, std::move(event)); },
      [self, number, life] { caf::anon_send(self, exited_atom_v, number, life); }}));
   remind();
+}
+
+void worker_supervisor::start_soon(slot& where) {
+  where.now = phase::pausing;
+  where.deadline = options_.clock();
+}
+
+void worker_supervisor::start_due() {
+  std::size_t started = 0;
+  for (auto& where : slots_) {
+    if (where.now != phase::pausing || options_.clock() < where.deadline)
+      continue;
+    if (started == launches_per_turn) {
+      if (!std::exchange(starting_, true))
+        caf::anon_send(worker_supervisor_actor{this}, start_atom_v);
+      return;
+    }
+    ++started;
+    start_runner(where);
+  }
 }
 
 void worker_supervisor::start_runner_later(slot& where) {

@@ -149,6 +149,10 @@ private:
 
   // -- what is done --------------------------------------------------------------------------------------------------
   void start_runner(slot& where);
+  /// The next start_due() does it.
+  void start_soon(slot& where);
+  /// Starts a few of the runners whose pause is over, and sees to it that the others follow.
+  void start_due();
   void start_runner_later(slot& where);
   void spawn_worker(slot& where);
   void end_job(slot& where);
@@ -178,6 +182,8 @@ private:
   std::optional<stop_mode> stopping_;
   std::vector<caf::typed_response_promise<outcome>> stop_promises_;
   bool reminded_ = false;
+  /// A start_atom is on its way.
+  bool starting_ = false;
   std::chrono::steady_clock::time_point beat_at_{};
   bool any_came_up_ = false;
   std::uint64_t restarts_ = 0;

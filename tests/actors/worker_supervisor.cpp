@@ -516,6 +516,36 @@ CAF_TEST(its end ends the runners) {
   CAF_CHECK_EQUAL(story(), "runner 1: killed; ");
 }
 
+CAF_TEST(a change of slots is answered when it holds and its many runners start one after the other) {
+  start();
+  auto changed = ask(testee, slots_atom_v, std::uint32_t{50});
+  sched.run_once();
+  CAF_CHECK(take<outcome>(changed).has_value());
+  CAF_CHECK_LESS(host->runners.size(), 10u);
+  settle();
+  CAF_CHECK_EQUAL(host->runners.size(), 50u);
+  for (std::size_t each = 2; each <= 50; ++each)
+    runner_says(each, ready_event{static_cast<std::int32_t>(100 + each)});
+  CAF_CHECK_EQUAL(workers.size(), 50u);
+}
+
+CAF_TEST(slots that are wanted no longer before their runner started never get one) {
+  start();
+  auto more = ask(testee, slots_atom_v, std::uint32_t{50});
+  auto fewer = ask(testee, slots_atom_v, std::uint32_t{1});
+  sched.run_once();
+  sched.run_once();
+  CAF_CHECK_LESS(host->runners.size(), 10u);
+  const auto launched = host->runners.size();
+  settle();
+  CAF_CHECK_EQUAL(host->runners.size(), launched);
+  CAF_CHECK(take<outcome>(more).has_value());
+  CAF_CHECK(take<outcome>(fewer).has_value());
+  for (std::size_t each = 2; each <= launched; ++each)
+    runner_ends(each);
+  CAF_CHECK_EQUAL(list().size(), 1u);
+}
+
 CAF_TEST(it tells what every slot does) {
   start();
   auto workers_now = list();

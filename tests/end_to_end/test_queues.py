@@ -202,6 +202,17 @@ def test_the_number_of_slots_can_be_changed(start_node, fifo):
         assert node.request("PATCH", "/v1/node", body).status == 422
 
 
+def test_a_great_change_of_slots_is_answered_at_once_and_happens(start_node):
+    node = start_node(slots=1)
+    answer = node.request("PATCH", "/v1/node", {"slots": 150})
+    assert answer.status == 200 and answer.json()["slots"] == 150
+    assert len(node.workers()) == 150
+    wait_until(lambda: all(worker["state"] == "idle" for worker in node.workers()), what="every runner is up")
+    assert node.request("PATCH", "/v1/node", {"slots": 2}).json()["slots"] == 2
+    wait_until(lambda: len(node.workers()) == 2, what="the others have ended")
+    assert node.run("true")["state"] == "succeeded"
+
+
 def test_the_command_line_speaks_of_queues_and_dead_letters(node):
     job = node.run("exit 1", max_attempts=2, backoff_s=0.01)
     assert str(job["id"]) in node.cli("dead-letters", "list").stdout

@@ -260,6 +260,7 @@ worker_supervisor_actor::behavior_type fake_workers(worker_supervisor_actor::poi
     [](rewire_atom, const database_actor&) {},
     [](rewire_atom, const dispatcher_actor&) {},
     [](rewire_atom, const log_hub_actor&) {},
+    [](start_atom) {},
     [](tick_atom) {},
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},
