@@ -225,6 +225,8 @@ using webhook_sender_actor = caf::typed_actor<
 /// The HTTP BRIDGE: requests in, typed messages out, answers back.
 using http_bridge_actor =
   caf::typed_actor<caf::reacts_to<http_atom, http_exchange_ptr>,
+                   // To itself: what this request's body wants stored.
+                   caf::reacts_to<enqueue_atom, http_exchange_ptr, submission>,
                    // To itself: a long poll's time is up, or a follower of a log is gone. 0: time to look round.
                    caf::reacts_to<expire_atom, std::uint64_t>,
                    // To itself: the logs of the attempts that this request reports are closed. True: it is about many.

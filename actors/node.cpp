@@ -170,6 +170,8 @@ http::server_options api_options(const settings& options, std::shared_ptr<http::
   result.admit = [tokens = std::move(tokens)](const http::request& ask) {
     auto verdict = tokens->admit(ask);
     verdict.streamed = http::is_line_upload(ask);
+    if (ask.path == "/v1/jobs")
+      verdict.body_advice = "Send many jobs as application/x-ndjson, a line each: such a body may have any length.";
     return verdict;
   };
   return result;

@@ -163,9 +163,8 @@ private:
   // -- jobs (bridge_jobs.cpp) ----------------------------------------------------------------------------------------
 
   void submit(const call& ask);
-  void submitted(const call& ask, bool several, const expected<accepted_jobs>& accepted);
-  [[nodiscard]] expected<std::optional<idempotency_key>> read_key(const call& ask,
-                                                                  const nlohmann::json& document) const;
+  void store(const call& ask, submission&& asked);
+  void submitted(const call& ask, bool several, expected<accepted_jobs> accepted);
   void list(const call& ask, bool dead_letters = false);
   void get(const call& ask);
   void wait_for(const call& ask, std::chrono::milliseconds limit);

@@ -1,9 +1,9 @@
 // The bridge's calls about jobs: submit, list, get (with long poll), cancel.
-#include "actors/http/auth.hpp"
 #include "actors/http/bridge.hpp"
 #include "actors/http/bridge_requests.hpp"
 #include "actors/http/json_body.hpp"
 #include "actors/http/problem.hpp"
+#include "actors/http/submission_json.hpp"
 #include "storage/job_json.hpp"
 
 #include <caf/send.hpp>
@@ -14,47 +14,9 @@ namespace kcx {
 
 namespace {
 
-/// Enough to see what is wrong, and bounded when all of 10,000 jobs are.
-constexpr std::size_t most_field_errors = 100;
-constexpr std::size_t longest_key = 255;
-
-expected<std::vector<job_spec>> read_specs(const nlohmann::json& document) {
-  std::vector<job_spec> specs;
-  if (!document.is_array()) {
-    auto spec = parse_job_spec(document);
-    if (!spec)
-      return std::move(spec).error();
-    specs.push_back(std::move(*spec));
-    return specs;
-  }
-  error all{ec::invalid_input, "", {}};
-  for (std::size_t i = 0; i < document.size() && all.fields.size() < most_field_errors; ++i) {
-    auto spec = parse_job_spec(document[i], "/" + std::to_string(i));
-    if (spec)
-      specs.push_back(std::move(*spec));
-    else if (all.message.empty())
-      all = std::move(spec).error();
-    else
-      all.fields.insert(all.fields.end(), spec.error().fields.begin(), spec.error().fields.end());
-  }
-  if (!all.message.empty() || !all.fields.empty())
-    return all;
-  return specs;
-}
-
-/// What a submitter is told. Pure: made on the database's thread, too, to be stored.
-stored_answer answer_to(const accepted_jobs& accepted, bool several, timestamp now) {
-  if (!several) {
-    const auto& job = accepted.jobs.front();
-    return {accepted.is_new(job.id) ? 201 : 200, "/v1/jobs/" + std::to_string(job.id.value),
-            http::json_text(to_api_json(job, now))};
-  }
-  // Job by job: the documents of 10,000 at once would take ten times the memory of their text.
-  std::string text = R"({"items":[)";
-  for (const auto& each : accepted.jobs)
-    text += (text.back() == '[' ? "" : ",") + http::json_text(to_api_json(each, now));
-  return {201, "", text + "]}"};
-}
+/// Larger bodies, and answers about more jobs, take so long that other requests must not wait for them.
+constexpr std::size_t read_here = 64 * 1024;
+constexpr std::size_t told_here = 50;
 
 /// Weak: what a running job's duration or log size is moves on without a new version.
 std::string etag_of(const job_record& job) {
@@ -85,55 +47,46 @@ void http_bridge::submit(const call& ask) {
     return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
   if (ask.request().incoming)
     return submit_lines(ask);
-  auto body = http::json_body(ask.request());
-  if (auto* refusal = std::get_if<http::response>(&body))
+  http::submission_rules rules{settings_.jobs_per_request, std::to_string(ask.who.token), settings_.clock};
+  if (ask.request().body.size() > read_here)
+    return settings_.files([self = http_bridge_actor{this}, exchange = ask.exchange, rules = std::move(rules)] {
+      auto asked = http::read_submission(exchange->request, rules);
+      if (auto* refusal = std::get_if<http::response>(&asked))
+        exchange->respond(std::move(*refusal));
+      else
+        caf::anon_send(self, enqueue_atom_v, exchange, std::get<submission>(std::move(asked)));
+    });
+  auto asked = http::read_submission(ask.request(), rules);
+  if (auto* refusal = std::get_if<http::response>(&asked))
     return ask.answer(std::move(*refusal));
-  const auto& document = std::get<nlohmann::json>(body);
-  const bool several = document.is_array();
-  if (several && document.size() > settings_.jobs_per_request)
-    return ask.answer(http::problem(http::kinds::body_too_large,
-                                    "at most " + std::to_string(settings_.jobs_per_request) + " jobs per request"));
-  if (several && document.empty())
-    return ask.answer({ec::invalid_input, "the array holds no job", {{"", "must hold at least one job"}}});
-  auto specs = read_specs(document);
-  if (!specs)
-    return ask.answer(specs.error());
-  auto once = read_key(ask, document);
-  if (!once)
-    return ask.answer(once.error());
-  write<accepted_jobs>(
-    peers_.database, [this, ask, several](expected<accepted_jobs> accepted) { submitted(ask, several, accepted); },
-    enqueue_atom_v, submission{std::move(*specs), several, std::move(*once)});
+  store(ask, std::get<submission>(std::move(asked)));
 }
 
-void http_bridge::submitted(const call& ask, bool several, const expected<accepted_jobs>& accepted) {
+void http_bridge::store(const call& ask, submission&& asked) {
+  if (draining_)
+    return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
+  const bool several = asked.several;
+  write<accepted_jobs>(
+    peers_.database,
+    [this, ask, several](expected<accepted_jobs> accepted) { submitted(ask, several, std::move(accepted)); },
+    enqueue_atom_v, std::move(asked));
+}
+
+void http_bridge::submitted(const call& ask, bool several, expected<accepted_jobs> accepted) {
   if (!accepted)
     return ask.answer(accepted.error());
-  auto told = accepted->answer ? *accepted->answer : answer_to(*accepted, several, settings_.clock());
-  auto answer = http::json_response(static_cast<unsigned>(told.status), std::move(told.body));
-  if (!told.location.empty())
-    answer.headers.add("Location", told.location);
-  if (accepted->repeated)
-    answer.headers.add("Idempotency-Replayed", "true");
-  ask.answer(std::move(answer));
-}
-
-expected<std::optional<idempotency_key>> http_bridge::read_key(const call& ask, const nlohmann::json& document) const {
-  const auto& headers = ask.request().headers;
-  const auto given = headers.find("Idempotency-Key");
-  if (!given)
-    return std::optional<idempotency_key>{};
-  const auto visible = [](char c) { return c > ' ' && c < 0x7F; };
-  if (headers.count("Idempotency-Key") > 1 || given->empty() || given->size() > longest_key ||
-      !std::ranges::all_of(*given, visible))
-    return error{
-      ec::invalid_input, "Idempotency-Key must be one header of 1 to 255 visible ASCII characters without spaces", {}};
-  // Of the document, not of its text: whoever sends it again may write it differently.
-  return std::optional{
-    idempotency_key{std::to_string(ask.who.token), std::string{*given}, http::token_digest(http::json_text(document)),
-                    [several = document.is_array(), clock = settings_.clock](const accepted_jobs& accepted) {
-                      return answer_to(accepted, several, clock());
-                    }}};
+  const auto tell = [ask, several, clock = settings_.clock](const accepted_jobs& stored) {
+    auto told = stored.answer ? *stored.answer : http::answer_to(stored, several, clock());
+    auto answer = http::json_response(static_cast<unsigned>(told.status), std::move(told.body));
+    if (!told.location.empty())
+      answer.headers.add("Location", told.location);
+    if (stored.repeated)
+      answer.headers.add("Idempotency-Replayed", "true");
+    ask.answer(std::move(answer));
+  };
+  if (accepted->jobs.size() <= told_here)
+    return tell(*accepted);
+  settings_.files([tell, stored = std::make_shared<const accepted_jobs>(*std::move(accepted))] { tell(*stored); });
 }
 
 // -- list -------------------------------------------------------------------------------------------------------------

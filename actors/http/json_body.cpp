@@ -57,11 +57,14 @@ expected<nlohmann::json> parse_json(std::string_view text) {
   }
 }
 
-std::variant<nlohmann::json, response> json_body(const request& ask) {
+std::variant<nlohmann::json, response> json_body(const request& ask, std::size_t most) {
   const auto type = ask.headers.find("Content-Type");
   const auto name = type ? trimmed(type->substr(0, type->find(';'))) : std::string_view{};
   if (!same_text(name, "application/json"))
     return problem(kinds::unsupported_media_type, "send the body with Content-Type: application/json");
+  if (ask.body.size() > most)
+    return problem(kinds::body_too_large,
+                   "this call takes documents of " + std::to_string(most) + " bytes at the most; send several");
   auto document = parse_json(ask.body);
   if (!document)
     return problem(kinds::malformed_body, document.error().message);

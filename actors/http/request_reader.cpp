@@ -197,11 +197,15 @@ request_reader::step request_reader::take_host() {
 
 // -- body --------------------------------------------------------------------
 
-request_reader::step request_reader::limit_body(std::size_t bytes) {
+request_reader::step request_reader::limit_body(std::size_t bytes, std::string advice) {
   body_limit_ = bytes;
-  if (content_length_ > bytes)
-    return refuse(kinds::body_too_large, "The body is longer than " + std::to_string(bytes) + " bytes.");
-  return step::done;
+  body_advice_ = std::move(advice);
+  return content_length_ > bytes ? refuse_body() : step::done;
+}
+
+request_reader::step request_reader::refuse_body() {
+  return refuse(kinds::body_too_large, "The body is longer than " + std::to_string(body_limit_) + " bytes." +
+                                         (body_advice_.empty() ? "" : " " + body_advice_));
 }
 
 void request_reader::stream_body() noexcept {
@@ -235,7 +239,7 @@ request_reader::step request_reader::read_chunks(std::string_view input, std::si
     used += taken;
     // Beast's own limit counts down; the body so far is compared here so that the limit may be set late.
     if (parser_->get().body().size() > body_limit_)
-      return refuse(kinds::body_too_large, "The body is longer than " + std::to_string(body_limit_) + " bytes.");
+      return refuse_body();
     if (ec == bhttp::error::header_limit)
       return refuse(kinds::header_too_large, "The trailer is too long.");
     if (ec && ec != bhttp::error::need_more)

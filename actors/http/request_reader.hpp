@@ -41,8 +41,9 @@ public:
   /// Consumes `used` bytes of body. Call after read_head() was done, until done.
   step read_body(std::string_view input, std::size_t& used);
 
-  /// Replaces the body's limit (by default server_limits::body_bytes) and applies it; between header and body.
-  step limit_body(std::size_t bytes);
+  /// Replaces the body's limit (by default server_limits::body_bytes) and applies it; between header and body. The
+  /// advice is said to whoever goes beyond it.
+  step limit_body(std::size_t bytes, std::string advice = {});
 
   /// Instead of limit_body(): the body is taken away (take_body()) while it is read, and may have any size.
   void stream_body() noexcept;
@@ -72,9 +73,11 @@ private:
   step take_target();
   step take_host();
   step read_chunks(std::string_view input, std::size_t& used);
+  step refuse_body();
 
   const server_limits& limits_;
   std::size_t body_limit_;
+  std::string body_advice_;
   request request_;
   std::string authority_;
   std::optional<refusal> refusal_;

@@ -70,6 +70,8 @@ struct admission {
   /// The handler is called at once and takes the body by request::incoming. No limit of its size holds, only that of
   /// the time for each piece.
   bool streamed = false;
+  /// Said to whoever sends too long a body (413): what to do instead. A sentence; empty: nothing.
+  std::string body_advice{};
 };
 
 struct server_options {

@@ -26,9 +26,9 @@ std::optional<response> check_encoding(const header_fields& headers) {
     const auto field = headers.at(i);
     if (!same_text(field.name, "Content-Encoding") || same_text(trimmed(field.value), "identity"))
       continue;
-    auto why = problem(kinds::unsupported_media_type,
-                       "A body must be sent as it is: the Content-Encoding \"" + std::string{trimmed(field.value)} +
-                         "\" is not understood, only identity.");
+    auto why = problem(kinds::unsupported_media_type, "A body must be sent as it is: the Content-Encoding \"" +
+                                                        std::string{trimmed(field.value)} +
+                                                        "\" is not understood, only identity.");
     // RFC 9110 §12.5.3: tells that the encoding is what was wrong, not the type.
     why.headers.add("Accept-Encoding", "identity");
     return why;
@@ -144,7 +144,7 @@ std::optional<response> session::check_head() {
     return std::nullopt;
   }
   auto limit = verdict.body_limit.value_or(core_->options.limits.body_bytes);
-  if (reader_->limit_body(limit) == request_reader::step::refused)
+  if (reader_->limit_body(limit, std::move(verdict.body_advice)) == request_reader::step::refused)
     return problem(reader_->why().kind, reader_->why().detail);
   if (!reserve(static_cast<std::size_t>(reader_->content_length())))
     return problem(kinds::overloaded, "The bodies of other requests use up the memory set aside for them.");

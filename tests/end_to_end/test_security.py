@@ -1,6 +1,8 @@
 """Who may do what, and input no client should send."""
+import concurrent.futures
 import json
 import socket
+import time
 import urllib.parse
 
 import pytest
@@ -178,6 +180,22 @@ def test_a_body_of_a_gigabyte_fills_no_memory(node, token):
     assert not answer or answer.split()[1] == (b"413" if token else b"401"), answer
     assert memory_peak(node) - before < 100 << 20
     assert node.run("true")["state"] == "succeeded"
+
+
+def test_others_are_answered_while_a_large_body_is_read(node):
+    job = {"command": "true", "run_at": "2100-01-01T00:00:00Z", "env": {"A": "x" * 2000}}
+    body = json.dumps([job] * 5000).encode()
+    longest = 0
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        began = time.monotonic()
+        sending = pool.submit(node.request, "POST", "/v1/jobs", body)
+        while not sending.done():
+            asked = time.monotonic()
+            assert node.request("GET", "/healthz", token=False).status == 200
+            longest = max(longest, time.monotonic() - asked)
+        took = time.monotonic() - began
+    assert sending.result().status == 201
+    assert longest < max(0.5, took / 4), (longest, took)
 
 
 def test_the_inspection_port_does_not_tell_where_the_token_lies(node):

@@ -443,7 +443,12 @@ bridge_harness::bridge_harness(const std::filesystem::path& data_dir, bool fault
   settings.node = {{"version", "1.2.3"}};
   settings.slots = [this] { return node.slots; };
   settings.fault_injection = fault_injection;
-  settings.files = [](const std::function<void()>& work) { work(); };
+  settings.files = [this](const std::function<void()>& work) {
+    if (hold_files)
+      held_files.push_back(work);
+    else
+      work();
+  };
   settings.remove_files = [this](removed_job job) { node.removed.push_back(job.id); };
   settings.clock = [this] { return now; };
   settings.jobs_per_request = 3;
@@ -485,6 +490,12 @@ std::shared_ptr<bridge_answer> bridge_harness::ask(const std::string& method, co
 
 std::shared_ptr<bridge_answer> bridge_harness::post(const std::string& target, const std::string& body) {
   return ask("POST", target, {body, {{"Content-Type", "application/json; charset=utf-8"}}});
+}
+
+void bridge_harness::run_held_files() {
+  for (; !held_files.empty(); held_files.pop_front())
+    held_files.front()();
+  impl_->settle();
 }
 
 void bridge_harness::advance(std::chrono::milliseconds by) {

@@ -12,7 +12,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -141,6 +143,11 @@ public:
   /// Who may call; its clock is `now`. The harness's own token is the admin's.
   timestamp now{std::chrono::seconds{2'000'000}};
   std::shared_ptr<http::token_table> tokens;
+  /// What is to be done on the file threads is done at once, or held for the test to do.
+  bool hold_files = false;
+  std::deque<std::function<void()>> held_files;
+  /// Does what was held, and what follows.
+  void run_held_files();
 
   /// Sends a request and lets every actor handle what it can. The query is part of `target`.
   std::shared_ptr<bridge_answer> ask(const std::string& method, const std::string& target, ask_options options = {});

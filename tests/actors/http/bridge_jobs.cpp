@@ -160,8 +160,44 @@ CAF_TEST(an array is refused when it is empty or too long) {
   CAF_CHECK_EQUAL(bridge.post("/v1/jobs", "[]")->status(), 422u);
   const auto job = std::string{R"({"command":"x"})"};
   const auto four = "[" + job + "," + job + "," + job + "," + job + "]";
-  CAF_CHECK_EQUAL(bridge.post("/v1/jobs", four)->status(), 413u);
+  const auto refused = bridge.post("/v1/jobs", four);
+  CAF_CHECK_EQUAL(refused->status(), 413u);
+  CAF_CHECK(refused->json()["detail"].get<std::string>().find("application/x-ndjson") != std::string::npos);
   CAF_CHECK(bridge.node.enqueued.empty());
+}
+
+CAF_TEST(others are answered while a large body is read) {
+  bridge_harness bridge;
+  bridge.hold_files = true;
+  const auto padding = std::string(100'000, ' ');
+  const auto large = bridge.post("/v1/jobs", padding + R"({"command":"x"})");
+  const auto broken = bridge.post("/v1/jobs", padding + "{");
+  const auto small = bridge.post("/v1/jobs", R"({"command":"y"})");
+  CAF_CHECK_EQUAL(small->status(), 201u);
+  CAF_CHECK_EQUAL(bridge.ask("GET", "/healthz")->status(), 200u);
+  CAF_CHECK(!large->came());
+  CAF_CHECK(!broken->came());
+  bridge.run_held_files();
+  CAF_CHECK_EQUAL(large->status(), 201u);
+  CAF_CHECK_EQUAL(broken->code(), "malformed_body");
+}
+
+CAF_TEST(a large body that was read while the node began to stop is refused) {
+  bridge_harness bridge;
+  bridge.hold_files = true;
+  const auto large = bridge.post("/v1/jobs", std::string(100'000, ' ') + R"({"command":"x"})");
+  bridge.start_draining();
+  bridge.run_held_files();
+  CAF_CHECK_EQUAL(large->code(), "draining");
+  CAF_CHECK(bridge.node.enqueued.empty());
+}
+
+CAF_TEST(calls that take one small document refuse a large one) {
+  bridge_harness bridge;
+  const auto refused = bridge.ask(
+    "PATCH", "/v1/jobs/7", {std::string(3'000'000, ' ') + R"({"priority":1})", {{"Content-Type", "application/json"}}});
+  CAF_CHECK_EQUAL(refused->status(), 413u);
+  CAF_CHECK_EQUAL(refused->code(), "body_too_large");
 }
 
 CAF_TEST(an error of the database becomes its problem) {

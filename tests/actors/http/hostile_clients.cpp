@@ -194,12 +194,18 @@ CAF_TEST(a refused admission leaves the body unread) {
       verdict.refusal = problem(ec::unauthorized, "no token");
     else if (what.path == "/big")
       verdict.body_limit = 100'000'000;
+    verdict.body_advice = "Send it in pieces.";
     return verdict;
   };
   options.limits.body_bytes = 10;
   auto s = started(echo, options);
   check_refused(*s, post(*s, "/", std::string(5'000'000, 'x')), 401, "unauthorized");
   check_refused(*s, post(*s, "/", std::string(11, 'x'), "Authorization: Bearer t\r\n"), 413, "body_too_large");
+  for (const auto* body : {"Content-Length: 11\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nb\r\nxxxxxxxxxxx\r\n"}) {
+    raw_client told{s->port()};
+    told.send("POST / HTTP/1.1\r\nHost: " + s->address() + "\r\nAuthorization: Bearer t\r\n" + body);
+    CAF_CHECK(holds(told.read_reply().body, "longer than 10 bytes. Send it in pieces."));
+  }
   raw_client client{s->port()};
   client.send(post(*s, "/big", std::string(50'000'000, 'x'), "Authorization: Bearer t\r\n"));
   CAF_CHECK_EQUAL(client.read_reply().body, "POST /big 50000000");
