@@ -9,6 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cctype>
+#include <set>
+#include <sstream>
+#include <string>
 
 using namespace kcx;
 using namespace kcx::http;
@@ -51,6 +54,23 @@ CAF_TEST(every route is described) {
     if (text.find(call) == std::string::npos)
       CAF_ERROR("docs/http_api.md does not mention " << call);
   }
+}
+
+CAF_TEST(the table of the fields of a job has what is answered besides its submission) {
+  const auto schemas = nlohmann::json::parse(openapi_document())["components"]["schemas"];
+  std::set<std::string> answered{"run_at", "steps"};
+  for (const auto& [name, about] : schemas["Job"]["properties"].items())
+    if (!schemas["JobSpec"]["properties"].contains(name))
+      answered.insert(name);
+  const auto text = document();
+  const auto begin = text.find("#### The fields of a job\n");
+  CAF_REQUIRE(begin != std::string::npos);
+  std::set<std::string> described;
+  std::istringstream lines{text.substr(begin, text.find("\n### ", begin) - begin)};
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("| `"))
+      described.insert(line.substr(3, line.find('`', 3) - 3));
+  CAF_CHECK_EQUAL(described, answered);
 }
 
 CAF_TEST(the OpenAPI document has every route with its scope and no other) {
