@@ -9,10 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-json time_or_null(const std::optional<timestamp>& at) {
-  return at ? json(to_rfc3339(*at)) : json(nullptr);
-}
-
 json text_or_null(const std::string& text) {
   return text.empty() ? json(nullptr) : json(text);
 }
@@ -76,6 +72,10 @@ json duration_json(const job_record& job, timestamp now) {
 }
 
 } // namespace
+
+json time_or_null(const std::optional<timestamp>& at) {
+  return at ? json(to_rfc3339(*at)) : json(nullptr);
+}
 
 json to_event_json(const job_event& event) {
   return {{"id", event.number},

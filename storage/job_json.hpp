@@ -43,6 +43,9 @@ struct job_limits {
 /// `now` gives the duration of a running job.
 [[nodiscard]] nlohmann::json to_api_json(const job_record& job, timestamp now);
 
+/// As RFC 3339, where there is one.
+[[nodiscard]] nlohmann::json time_or_null(const std::optional<timestamp>& at);
+
 /// A change of a job's state as the API shows it.
 [[nodiscard]] nlohmann::json to_event_json(const job_event& event);
 

@@ -1,6 +1,7 @@
 // Webhooks as JSON: reading them with all their rules, and showing them without their secrets.
 #include "storage/webhook_json.hpp"
 
+#include "storage/job_json.hpp"
 #include "storage/job_values.hpp"
 
 #include <algorithm>
@@ -70,10 +71,6 @@ void read_fields(json_errors& errors, const json_place& root, const json& docume
   }
   if (!document.contains("url") || document["url"].is_null())
     errors.add({&root, "url"}, "is missing");
-}
-
-json time_or_null(const std::optional<timestamp>& at) {
-  return at ? json(to_rfc3339(*at)) : json(nullptr);
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "actors/http/gzip.hpp"
 #include "actors/http/json_body.hpp"
 #include "actors/http/problem.hpp"
+#include "storage/job_json.hpp"
 #include "storage/json_input.hpp"
 
 #include <caf/send.hpp>
@@ -20,10 +21,6 @@ constexpr std::chrono::milliseconds uses_pause{60'000};
 
 constexpr std::size_t longest_name = 100;
 constexpr std::int64_t highest_rate = 1'000'000;
-
-json time_or_null(const std::optional<timestamp>& at) {
-  return at ? json(to_rfc3339(*at)) : json(nullptr);
-}
 
 json token_document(const token_record& token) {
   return {{"id", token.id},

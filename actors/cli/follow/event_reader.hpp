@@ -1,11 +1,15 @@
 /// Takes server-sent events apart, however the bytes come.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
 
 namespace kcx::cli {
+
+/// The node says something every 15 s: whoever hears nothing for so long has lost it.
+inline constexpr std::chrono::seconds longest_silence{50};
 
 struct server_event {
   /// Empty where it has none.

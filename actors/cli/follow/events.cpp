@@ -16,9 +16,6 @@ using nlohmann::json;
 
 namespace {
 
-/// The node says something every 15 s.
-constexpr auto longest_silence = 45s;
-
 std::string target_of(const invocation& what, const std::string& last_id) {
   std::string target = "/v1/events?";
   if (!what.ids.empty())

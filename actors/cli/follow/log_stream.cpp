@@ -12,9 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-/// The node says something every 15 s.
-constexpr auto longest_silence = std::chrono::seconds{50};
-
 std::string target_of(const log_place& place) {
   auto target = "/v1/jobs/" + std::to_string(place.job) + "/log?exact=1&attempt=" + std::to_string(place.attempt);
   if (place.timestamps)
