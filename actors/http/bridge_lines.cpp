@@ -37,6 +37,8 @@ expected<job_spec> read_spec(const std::string& text) {
   return parse_job_spec(*document);
 }
 
+} // namespace
+
 /// Where the io thread leaves a piece for the actor.
 class piece_box {
 public:
@@ -53,8 +55,6 @@ private:
   std::mutex mutex_;
   std::optional<http::incoming_piece> piece_;
 };
-
-} // namespace
 
 struct http_bridge::upload {
   call ask;

@@ -218,10 +218,10 @@ void pipeline_reader::add_secrets(const source_value& from, const std::string& p
 }
 
 json pipeline_reader::secret_values(const source_value& job, const std::string& pointer) {
-  auto values = json::object();
-  add_secrets(file_.value(), "", values);
-  add_secrets(job, pointer, values);
-  return values;
+  auto secrets = json::object();
+  add_secrets(file_.value(), "", secrets);
+  add_secrets(job, pointer, secrets);
+  return secrets;
 }
 
 void pipeline_reader::read_need(const source_value& need, written_need& into) {
