@@ -143,7 +143,7 @@ void add_token_commands(CLI::App& app, invocation& to) {
   auto& token = add_group(app, "token", "Tokens: who may call the node");
   auto& create = add_command(token, to, "create", verb::token_create, "Make a token and print it, this once");
   create.add_option("NAME", to.token.name, "What it is for; unique")->type_name("")->required();
-  add_texts(create, "-s,--scope", "SCOPE", to.token.scopes, "What it allows: read, submit, work, cancel or admin")
+  add_texts(create, "--scope", "SCOPE", to.token.scopes, "What it allows: read, submit, work, cancel or admin")
     ->required()
     ->check(CLI::IsMember({"read", "submit", "work", "cancel", "admin"}));
   add_duration(create, "--expires-in", to.token.expires_in, "It ends after this long; never unless given");

@@ -18,6 +18,7 @@ struct bridge_with_events {
     event.job = {job};
     event.what.state = state;
     bridge.node.events.push_back(event);
+    bridge.node.jobs.try_emplace(job, some_job(job, job_state::queued));
     bridge.change({job}, state, 0);
     bridge.advance(20ms);
   }
