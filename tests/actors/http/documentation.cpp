@@ -57,7 +57,8 @@ CAF_TEST(every route is described) {
 }
 
 CAF_TEST(the table of the fields of a job has what is answered besides its submission) {
-  const auto schemas = nlohmann::json::parse(openapi_document())["components"]["schemas"];
+  const auto api = nlohmann::json::parse(openapi_document());
+  const auto& schemas = api["components"]["schemas"];
   std::set<std::string> answered{"run_at", "steps"};
   for (const auto& [name, about] : schemas["Job"]["properties"].items())
     if (!schemas["JobSpec"]["properties"].contains(name))
