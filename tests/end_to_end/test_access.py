@@ -72,7 +72,11 @@ def test_claims_are_audited_without_their_tokens_and_signs_of_life_are_not(node)
     assert node.request("PUT", f"/v1/claims/{token}/log", b"hello").status == 200
     node.post(f"/v1/claims/{token}/complete?next=1", {"exit_code": 0})
     node.request("POST", "/v1/claims/nothing/fail").problem(404)
-    lines = [line.split(": ", 2)[2] for line in node.output().splitlines() if "audit: " in line]
+    def audited():
+        return [line.split(": ", 2)[2] for line in node.output().splitlines() if "audit: " in line]
+
+    # The line follows the answer.
+    lines = wait_until(lambda: len(audited()) >= 4 and audited(), what="four lines")
     assert lines == ["POST /v1/jobs -> 201", "POST /v1/claims -> 200", "POST /v1/claims/1.1.*/complete?next=1 -> 200",
                      "POST /v1/claims/{token}/fail -> 404"]
     assert token not in node.output()
