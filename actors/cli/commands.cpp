@@ -3,6 +3,7 @@
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/follow/events.hpp"
+#include "actors/cli/jobs/artifact_commands.hpp"
 #include "actors/cli/jobs/job_commands.hpp"
 #include "actors/cli/jobs/queue_commands.hpp"
 #include "actors/cli/jobs/run_commands.hpp"
@@ -21,6 +22,7 @@ int carry_out(const invocation& what) {
   case verb::status: return show_status(what);
   case verb::logs: return print_logs(what);
   case verb::wait: return wait_for_jobs(what);
+  case verb::artifacts: return show_artifacts(what);
   case verb::cancel: return cancel_jobs(what);
   case verb::events: return follow_events(what);
   case verb::list: return list_jobs(what);
@@ -41,6 +43,7 @@ int carry_out(const invocation& what) {
   case verb::resume: return pause_or_resume(what);
   case verb::cordon:
   case verb::uncordon: return cordon_or_uncordon(what);
+  case verb::workers: return list_workers(what);
   case verb::node_backup: return node_backup(what);
   case verb::node_doctor: return node_doctor(what);
   case verb::node_slots: return change_slots(what);

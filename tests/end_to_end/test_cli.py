@@ -90,6 +90,38 @@ def test_an_interrupted_run_cancels_the_job(node):
     wait_until(lambda: processes_matching(sleep) == [])
 
 
+def test_artifacts_are_listed_and_copied(node, tmp_path):
+    done = node.cli("run", "--artifact", "dist", "--artifact", "*.txt", "--shell",
+                    "mkdir -p dist/lib && printf one > 'dist/a b' && seq 100000 > dist/lib/big && echo note > note.txt")
+    assert done.returncode == 0, done
+    job_id = node.jobs()[0]["id"]
+    shown = node.cli("artifacts", job_id).stdout
+    assert "dist/a b " in shown and "dist/lib/big" in shown and "575.1 KiB" in shown and "note.txt" in shown, shown
+    assert node.cli("artifacts", job_id, "--download", tmp_path / "all").returncode == 0
+    assert (tmp_path / "all/dist/a b").read_text() == "one"
+    assert (tmp_path / "all/dist/lib/big").read_text() == "".join(f"{n}\n" for n in range(1, 100001))
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some/note.txt").write_text("old")
+    assert node.cli("artifacts", job_id, "dist/lib/", "note.txt", "--download", tmp_path / "some").returncode == 0
+    assert sorted(path.name for path in (tmp_path / "some").rglob("*") if path.is_file()) == ["big", "note.txt"]
+    assert (tmp_path / "some/note.txt").read_text() == "note\n"
+    missing = node.cli("artifacts", job_id, "dis")
+    assert missing.returncode == 1 and "nothing of that name" in missing.stderr
+    (tmp_path / "file").write_text("")
+    blocked = node.cli("artifacts", job_id, "--download", tmp_path / "file")
+    assert blocked.returncode == 1 and "cannot make" in blocked.stderr, blocked
+
+
+def test_workers_are_shown_with_what_they_do(node):
+    name = node.workers()[0]["name"]
+    assert node.cli("cordon", name).returncode == 0
+    shown = node.cli("workers").stdout
+    assert f"{name}  idle, cordoned" in shown, shown
+    assert "idle, cordoned" in node.cli("node", "status").stdout
+    items = json.loads(node.cli("--json", "workers").stdout)["items"]
+    assert [worker["name"] for worker in items if worker["cordoned"]] == [name]
+
+
 def test_errors_have_exit_codes_of_their_own(node):
     assert node.cli("no-such-command").returncode == 2
     assert node.cli("status").returncode == 2

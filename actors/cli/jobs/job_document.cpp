@@ -99,6 +99,9 @@ void set_fields(const job_flags& flags, json& document) {
   set(document, "working_dir", flags.working_dir);
   set(document, "keep_workspace", flags.keep_workspace);
   set(document, "on_interrupt", flags.on_interrupt);
+  set(document, "artifacts", flags.artifacts);
+  if (flags.webhook)
+    document["webhook"]["url"] = *flags.webhook;
   set(document, "user", flags.user);
   set(document, "run_at", flags.run_at);
   set(document, "unique_key", flags.unique_key);

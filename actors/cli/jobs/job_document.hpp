@@ -43,6 +43,8 @@ struct job_flags {
   std::optional<std::string> working_dir;
   std::optional<std::string> keep_workspace;
   std::optional<std::string> on_interrupt;
+  std::vector<std::string> artifacts;
+  std::optional<std::string> webhook;
   std::optional<std::string> user;
   std::optional<std::string> run_at;
   std::optional<std::string> unique_key;

@@ -183,6 +183,14 @@ int cordon_or_uncordon(const invocation& what) {
               });
 }
 
+int list_workers(const invocation& what) {
+  return once(what, "GET", "/v1/workers", nullptr, [](const json& answer) {
+    auto text = workers_text(answer.value("items", json::array()), look_of(STDOUT_FILENO));
+    text.pop_back(); // once() ends the line
+    return text;
+  });
+}
+
 int change_slots(const invocation& what) {
   return once(what, "PATCH", "/v1/node", {{"slots", what.slots.value_or(1)}},
               [](const json& node) { return "the node has " + count_of(node, "slots") + " slots"; });

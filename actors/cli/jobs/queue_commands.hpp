@@ -17,6 +17,7 @@ int requeue_or_discard(const invocation& what);
 int list_queues(const invocation& what);
 int pause_or_resume(const invocation& what);
 int cordon_or_uncordon(const invocation& what);
+int list_workers(const invocation& what);
 int change_slots(const invocation& what);
 
 } // namespace kcx::cli

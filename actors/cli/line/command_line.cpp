@@ -63,6 +63,17 @@ constexpr auto run_footer =
   "75 interrupted; 76 skipped. 2 wrong usage, 3 the node cannot be reached, 4 the node refused.\n"
   "Ctrl-C cancels the job; a second one leaves without waiting for its end.";
 
+void add_artifact_command(CLI::App& app, invocation& to) {
+  auto& artifacts = add_command(app, to, "artifacts", verb::artifacts, "List what a job kept, or copy it here");
+  add_ids(artifacts, to.ids, false);
+  artifacts.add_option("PATH", to.artifacts.paths, "Only this file, or what is below this directory; may be repeated")
+    ->type_name("");
+  add_text(artifacts, "--download", "DIR", to.artifacts.directory,
+           "Copy the files into DIR; files of their names are replaced");
+  add_number(artifacts, "--attempt", to.log.attempt, "Those of this attempt; the latest unless given", 1, INT32_MAX,
+             "a number from 1");
+}
+
 void add_job_commands(CLI::App& app, invocation& to) {
   auto& run = add_command(app, to, "run", verb::run, "Submit a job or a pipeline, follow it and exit with its code");
   add_job_options(run, to.job);
@@ -87,6 +98,7 @@ void add_job_commands(CLI::App& app, invocation& to) {
     add_command(app, to, "wait", verb::wait, "Wait until jobs are final; exit with the first code that is not 0");
   add_ids(wait, to.ids, true);
   add_duration(wait, "--timeout", to.timeout, "Give up after this long, with exit code 3");
+  add_artifact_command(app, to);
   auto& cancel = add_command(app, to, "cancel", verb::cancel, "Cancel jobs, by number or all that match");
   add_ids(cancel, to.ids, true, false);
   add_filter(cancel, to.list);
@@ -133,6 +145,7 @@ void add_queue_commands(CLI::App& app, invocation& to) {
            to.names);
   add_name(add_command(app, to, "resume", verb::resume, "Start jobs of a queue again"), "QUEUE", "Name of the queue",
            to.names);
+  add_command(app, to, "workers", verb::workers, "Show the workers and what they do");
   add_name(add_command(app, to, "cordon", verb::cordon, "Give a worker no more jobs"), "WORKER",
            "Name of the worker, as node/1", to.names);
   add_name(add_command(app, to, "uncordon", verb::uncordon, "Give a worker jobs again"), "WORKER",

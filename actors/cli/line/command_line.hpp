@@ -20,6 +20,7 @@ enum class verb : std::uint8_t {
   status,
   logs,
   wait,
+  artifacts,
   cancel,
   events,
   list,
@@ -35,6 +36,7 @@ enum class verb : std::uint8_t {
   resume,
   cordon,
   uncordon,
+  workers,
   token_create,
   token_list,
   token_revoke,
@@ -84,6 +86,13 @@ struct run_flags {
   bool fail_fast = false;
 };
 
+struct artifact_flags {
+  /// Where to put them; empty: only list them.
+  std::string directory;
+  /// Files, or directories with all below them; empty: all.
+  std::vector<std::string> paths;
+};
+
 struct backup_flags {
   /// The directory to make.
   std::string target;
@@ -114,6 +123,7 @@ struct invocation {
   /// Of all that name jobs.
   std::vector<std::int64_t> ids;
   log_flags log;
+  artifact_flags artifacts;
   /// Of list, and of those that mean many jobs at once.
   list_flags list;
   /// Of pause, resume, cordon and uncordon (one).

@@ -24,6 +24,9 @@ void add_place_options(CLI::App& to, job_flags& job) {
   add_text(to, "--metadata", "JSON", job.metadata, "A JSON object kept with the job");
   add_text(to, "-C,--working-dir", "DIR", job.working_dir, "Directory to run in; a fresh workspace unless given");
   add_text(to, "--keep-workspace", "WHEN", job.keep_workspace, "Keep the workspace: never, on_failure or always");
+  add_texts(to, "--artifact", "GLOB", job.artifacts,
+            "Keep what of the workspace matches, as \"dist\" or \"reports/**/*.xml\"");
+  add_text(to, "--webhook", "URL", job.webhook, "Tell this address how the job ends");
   add_text(to, "--user", "ACCOUNT", job.user, "Run as this account; only a node of root can");
 }
 

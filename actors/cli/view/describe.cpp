@@ -162,7 +162,11 @@ std::string job_text(const json& job, look how) {
   add(out, "labels", joined(at(job, "labels")));
   add(out, "command", command_text(at(job, "command")));
   add(out, "priority", at(job, "priority") == 0 ? "" : text(job, "priority"));
-  auto attempts = text(job, "attempt") + " of " + text(job, "max_attempts");
+  // An attempt that was interrupted and queued again is not counted among those allowed.
+  const auto& attempt = at(job, "attempt");
+  const auto& most = at(job, "max_attempts");
+  auto attempts =
+    text(attempt) + (attempt.is_number() && most.is_number() && attempt > most ? "" : " of " + text(most));
   add(out, "attempt", at(job, "worker").is_string() ? attempts + ", on " + text(job, "worker") : attempts);
   add(out, "created", time_text(job, "created_at"));
   add(out, "run at", time_text(job, "run_at"));
@@ -210,6 +214,31 @@ std::string jobs_text(const json& items, look how) {
   return render(shown, how.width, how.colours);
 }
 
+std::string workers_text(const json& items, look how) {
+  if (!items.is_array() || items.empty())
+    return "no workers\n";
+  table shown{{"WORKER", "STATE", "JOB", "RUNNER"}, {}, {}};
+  for (const auto& worker : items)
+    shown.rows.push_back({{text(worker, "name")},
+                          {text(worker, "state") + (at(worker, "cordoned") == true ? ", cordoned" : "")},
+                          {text(worker, "job")},
+                          {text(worker, "runner_pid")}});
+  return render(shown, how.width, how.colours);
+}
+
+std::string artifacts_text(const json& items, look how) {
+  if (!items.is_array() || items.empty())
+    return "no artifacts\n";
+  table shown{{"PATH", "SIZE", "MODIFIED"}, {}, {0}};
+  for (const auto& item : items) {
+    const auto& bytes = at(item, "bytes");
+    shown.rows.push_back({{text(item, "path")},
+                          {bytes.is_number() ? size_text(bytes.get<double>()) : "-"},
+                          {time_text(item, "modified_at")}});
+  }
+  return render(shown, how.width, how.colours);
+}
+
 std::string problem_text(unsigned status, const std::string& body) {
   auto problem = json::parse(body, nullptr, false);
   if (!at(problem, "title").is_string()) {
@@ -235,21 +264,12 @@ std::string node_text(const json& node, look how) {
   add(out, "http", text(node, "http"));
   add(out, "inspect", text(node, "inspect"));
   add(out, "slots", text(node, "slots"));
-  const auto& stats = at(node, "stats");
-  const auto& counts = at(stats, "states").is_object() ? at(stats, "states") : stats;
   std::string jobs;
-  for (const auto& [state, count] : counts.items())
+  for (const auto& [state, count] : at(at(node, "stats"), "jobs").items())
     if (count.is_number() && count != 0)
       jobs += (jobs.empty() ? "" : ", ") + text(count) + ' ' + visible(state);
   add(out, "jobs", jobs.empty() ? "none" : jobs);
-  if (const auto& workers = at(node, "workers"); workers.is_array() && !workers.empty()) {
-    table shown{{"WORKER", "STATE", "JOB", "RUNNER"}, {}, {}};
-    for (const auto& worker : workers)
-      shown.rows.push_back(
-        {{text(worker, "name")}, {text(worker, "state")}, {text(worker, "job")}, {text(worker, "runner_pid")}});
-    out += '\n' + render(shown, how.width, how.colours);
-  }
-  return out;
+  return out + '\n' + workers_text(at(node, "workers"), how);
 }
 
 std::string step_text(const json& step, std::size_t count) {

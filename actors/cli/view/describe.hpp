@@ -34,6 +34,12 @@ struct look {
 /// A table of jobs, or a sentence where there is none.
 [[nodiscard]] std::string jobs_text(const nlohmann::json& items, look how);
 
+/// A table of workers, or a sentence where there is none.
+[[nodiscard]] std::string workers_text(const nlohmann::json& items, look how);
+
+/// A table of what a job kept, or a sentence where that is nothing.
+[[nodiscard]] std::string artifacts_text(const nlohmann::json& items, look how);
+
 /// A problem document (RFC 9457) with its fields, several lines. Anything else: the status, and what came as text.
 [[nodiscard]] std::string problem_text(unsigned status, const std::string& body);
 

@@ -287,7 +287,7 @@ CAF_TEST(list goes through the pages up to its limit) {
 CAF_TEST(the state of the node comes with workers and counts) {
   fake_node node;
   node.answer("GET", "/v1/node", 200, R"({"pid":42,"version":"1","state":"running"})");
-  node.answer("GET", "/v1/stats", 200, R"({"queued":3,"running":0})");
+  node.answer("GET", "/v1/stats", 200, R"({"jobs":{"queued":3,"running":0}})");
   node.answer("GET", "/v1/workers", 200, R"({"items":[{"name":"node/1","state":"busy","job":7}]})");
   auto done = run_kcx(node, {"node", "status"});
   CAF_CHECK_EQUAL(done.code, 0);

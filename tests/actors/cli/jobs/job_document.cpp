@@ -68,6 +68,8 @@ CAF_TEST(every flag has its field) {
   flags.needs = {"12", "13:always"};
   flags.on_conflict = "replace";
   flags.retry_on = {"exit_code"};
+  flags.artifacts = {"dist", "*.xml"};
+  flags.webhook = "https://ci.example.org/hook";
   flags.priority = -3;
   flags.weight = 2;
   flags.max_attempts = 4;
@@ -101,6 +103,8 @@ CAF_TEST(every flag has its field) {
       {"needs", {{{"id", 12}, {"if", "success"}}, {{"id", 13}, {"if", "always"}}}},
       {"on_conflict", "replace"},
       {"retry_on", {"exit_code"}},
+      {"artifacts", {"dist", "*.xml"}},
+      {"webhook", {{"url", "https://ci.example.org/hook"}}},
       {"priority", -3},
       {"weight", 2},
       {"max_attempts", 4},

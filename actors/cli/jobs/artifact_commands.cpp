@@ -1,0 +1,143 @@
+#include "actors/cli/jobs/artifact_commands.hpp"
+
+#include "actors/cli/command_support.hpp"
+#include "actors/cli/exit_code.hpp"
+#include "actors/cli/view/describe.hpp"
+#include "actors/cli/view/screen.hpp"
+#include "actors/cli/view/text.hpp"
+#include "actors/http/message.hpp"
+#include "config/posix.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <iostream>
+#include <unistd.h>
+#include <utility>
+
+namespace kcx::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+std::string with_attempt(std::string target, const log_flags& flags) {
+  return flags.attempt ? std::move(target) + "?attempt=" + std::to_string(*flags.attempt) : target;
+}
+
+/// "dist/a b" with its slashes as they are.
+std::string as_target(const std::string& path) {
+  std::string target;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto end = std::min(path.find('/', begin), path.size());
+    target += '/' + http::percent_encoded(std::string_view{path}.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return target;
+}
+
+/// It is one of the wanted files, or lies below one of the wanted directories.
+bool is_wanted(const std::string& path, const std::vector<std::string>& wanted) {
+  return wanted.empty() || std::ranges::any_of(wanted, [&](std::string each) {
+           while (each.ends_with('/'))
+             each.pop_back();
+           return path == each || path.starts_with(each + '/');
+         });
+}
+
+/// A node that is not what it seems must not make kcx write elsewhere.
+bool stays_below(const fs::path& path) {
+  return !path.empty() && path.is_relative() &&
+         std::ranges::none_of(path, [](const auto& part) { return part == ".."; });
+}
+
+error cannot_write(const fs::path& file) {
+  return system_failure("cannot write " + file.string());
+}
+
+class download {
+public:
+  download(const invocation& what, node_client& node) : what_{what}, node_{node} {}
+
+  /// The exit code.
+  int fetch(const std::string& path) {
+    const auto place = fs::path{what_.artifacts.directory} / path;
+    if (!stays_below(path))
+      return tell(error{ec::system_failed, "the node names a file outside of what a job can keep: " + path, {}});
+    std::error_code failed;
+    fs::create_directories(place.parent_path(), failed);
+    if (failed)
+      return failure(
+        error{ec::system_failed, "cannot make " + place.parent_path().string() + ": " + failed.message(), {}});
+    const fs::path part = place.string() + ".kcx-part";
+    unique_fd file{::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    if (!file)
+      return failure(cannot_write(part));
+    const auto code = receive(path, part, file.value());
+    file.reset();
+    if (code == exit_codes::success && std::rename(part.c_str(), place.c_str()) != 0)
+      return failure(cannot_write(place));
+    if (code != exit_codes::success)
+      ::unlink(part.c_str());
+    return code;
+  }
+
+private:
+  int receive(const std::string& path, const fs::path& part, int file) {
+    bool written = true;
+    auto answer = node_.stream(
+      with_attempt(job_target(what_.ids.front()) + "/artifacts" + as_target(path), what_.log),
+      [&](std::string_view piece) {
+        written = write_all(file, piece);
+        return written;
+      },
+      60s);
+    if (!written)
+      return failure(cannot_write(part));
+    if (!answer)
+      return tell(answer.error());
+    return answer->ok() ? exit_codes::success : tell(what_, *answer);
+  }
+
+  /// Of this machine, not of the node.
+  static int failure(const error& why) {
+    tell(why);
+    return exit_codes::failed;
+  }
+
+  const invocation& what_;
+  node_client& node_;
+};
+
+} // namespace
+
+int show_artifacts(const invocation& what) {
+  node_client node{what.where};
+  int code = exit_codes::success;
+  auto listing =
+    get_or_tell(what, node, "GET", with_attempt(job_target(what.ids.front()) + "/artifacts", what.log), code);
+  if (!listing)
+    return code;
+  auto items = json::array();
+  for (const auto& item : listing->value("items", json::array()))
+    if (is_wanted(text_at(item, "path"), what.artifacts.paths))
+      items.push_back(item);
+  if (items.empty() && !what.artifacts.paths.empty()) {
+    std::cerr << "kcx: job " << what.ids.front() << " kept nothing of that name\n";
+    return exit_codes::failed;
+  }
+  (*listing)["items"] = items;
+  download files{what, node};
+  for (const auto& item : items)
+    if (code == exit_codes::success && !what.artifacts.directory.empty())
+      code = files.fetch(text_at(item, "path"));
+  if (code != exit_codes::success)
+    return code;
+  std::cout << (what.json ? dumped(*listing) : artifacts_text(items, look_of(STDOUT_FILENO)));
+  return flushed(code);
+}
+
+} // namespace kcx::cli
