@@ -1,5 +1,6 @@
 #include "actors/cli/exit_code.hpp"
 
+#include "actors/cli/member.hpp"
 #include "config/units.hpp"
 
 #include <algorithm>

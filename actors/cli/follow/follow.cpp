@@ -3,6 +3,7 @@
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/follow/log_follower.hpp"
 #include "actors/cli/follow/signals.hpp"
+#include "actors/cli/member.hpp"
 #include "actors/cli/view/text.hpp"
 
 #include <algorithm>

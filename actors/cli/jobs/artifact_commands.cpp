@@ -2,6 +2,7 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/member.hpp"
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
 #include "actors/cli/view/text.hpp"

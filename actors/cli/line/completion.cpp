@@ -1,7 +1,6 @@
 #include "actors/cli/line/completion.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace kcx::cli {
@@ -46,6 +45,7 @@ std::string_view words_of(const option_summary& option) {
     {"--state", "scheduled blocked queued running cancelling succeeded failed timed_out cancelled interrupted skipped"},
     {"--keep-workspace", "never on_failure always"},
     {"--on-interrupt", "fail requeue"},
+    {"--scope", "read submit work cancel admin"},
     {"--on-conflict", "reject return replace"},
     {"--supersede", "none queued running"},
     {"--retry-on", "exit_code signal spawn_failed worker_crashed time_limit no_output"},
@@ -71,29 +71,18 @@ std::string value_names(const std::vector<command_summary>& all, bool files) {
   return joined;
 }
 
-/// Every option of this name takes these words: a short one may mean something else elsewhere.
-bool always_takes(const std::vector<command_summary>& all, const std::string& name, std::string_view words) {
-  return std::all_of(all.begin(), all.end(), [&](const command_summary& command) {
-    return std::all_of(command.options.begin(), command.options.end(), [&](const option_summary& option) {
-      return std::find(option.names.begin(), option.names.end(), name) == option.names.end() ||
-             words_of(option) == words;
-    });
-  });
-}
-
-/// "-s|--state" and what it takes, each option once.
-std::map<std::string, std::string> values_with_words(const std::vector<command_summary>& all) {
-  std::map<std::string, std::string> found;
+/// The labels of a case over "$path $prev": a short name may mean something else after another subcommand.
+std::string word_cases(const std::vector<command_summary>& all) {
+  std::string cases;
   for (const auto& command : all)
     for (const auto& option : command.options)
       if (const auto words = words_of(option); !words.empty()) {
-        std::string names;
+        std::string labels;
         for (const auto& name : option.names)
-          if (always_takes(all, name, words))
-            names += (names.empty() ? "" : "|") + name;
-        found.emplace(names, words);
+          labels += (labels.empty() ? "' " : "|' ") + command.path + ' ' + name + '\'';
+        cases += "    " + labels + ") COMPREPLY=($(compgen -W '" + std::string{words} + "' -- \"$cur\")); return ;;\n";
       }
-  return found;
+  return cases;
 }
 
 std::string bash_script(const std::vector<command_summary>& all) {
@@ -110,10 +99,9 @@ std::string bash_script(const std::vector<command_summary>& all) {
   for (const auto& command : all)
     if (!command.path.empty())
       out += "        ' " + command.path + "') path=' " + command.path + "' ;;\n";
-  out += "        esac ;;\n    esac\n  done\n  case $prev in\n";
+  out +=
+    "        esac ;;\n    esac\n  done\n  case \"$path $prev\" in\n" + word_cases(all) + "  esac\n  case $prev in\n";
   out += "    " + value_names(all, true) + ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n";
-  for (const auto& [names, words] : values_with_words(all))
-    out += "    " + names + ") COMPREPLY=($(compgen -W '" + words + "' -- \"$cur\")); return ;;\n";
   out += "    " + value_names(all, false) + ") COMPREPLY=(); return ;;\n  esac\n  case $path in\n";
   std::string common;
   for (const auto& option : all.front().options)

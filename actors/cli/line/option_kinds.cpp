@@ -39,7 +39,14 @@ void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool re
                    ->type_name("")
                    ->required(required);
   if (!several)
-    option->expected(1);
+    option->expected(1)->allow_extra_args(false); // what follows may be other words
+}
+
+void refuse_empty(CLI::Option* option, const char* placeholder) {
+  option->each([placeholder](const std::string& text) {
+    if (text.empty())
+      refuse(placeholder, text, "a name");
+  });
 }
 
 void add_name(CLI::App& to, const char* placeholder, const char* description, std::vector<std::string>& names) {

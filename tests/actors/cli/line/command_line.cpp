@@ -78,6 +78,9 @@ CAF_TEST(every subcommand is known) {
   CAF_CHECK(parsed({"logs", "-f", "4"}).log.follow);
   CAF_CHECK(parsed({"logs", "4", "--tail", "0"}).log.tail == 0u);
   CAF_CHECK(parsed({"cancel", "4", "5"}).ids.size() == 2);
+  const auto artifacts = parsed({"artifacts", "4", "dist/", "a.txt", "--download", "out"});
+  CAF_CHECK(artifacts.ids == std::vector<std::int64_t>{4} && artifacts.artifacts.directory == "out");
+  CAF_CHECK((artifacts.artifacts.paths == words{"dist/", "a.txt"}));
   CAF_CHECK(parsed({"node", "status"}).what == verb::node_status);
   CAF_CHECK(parsed({"node", "drain", "--json"}).json);
   CAF_CHECK(parsed({"completion", "zsh"}).shell == "zsh");

@@ -40,6 +40,7 @@ CAF_TEST(bash offers subcommands and their options) {
 CAF_TEST(bash offers the words an option takes and files where they belong) {
   CAF_CHECK_EQUAL(offered("kcx run --logs a"), "all ");
   CAF_CHECK_EQUAL(offered("kcx list -s ru"), "running ");
+  CAF_CHECK_EQUAL(offered("kcx token create ci -s ad"), "admin ");
   CAF_CHECK_EQUAL(offered("kcx submit /etc/hostnam"), "/etc/hostname ");
   CAF_CHECK_EQUAL(offered("kcx status /etc/hostnam"), " ");
 }
