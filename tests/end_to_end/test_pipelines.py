@@ -25,8 +25,18 @@ def start_run(node, *args):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=node.directory)
 
 
+def documented_pipelines():
+    return re.findall(r"^```yaml pipeline\n(.*?)^```$", (ROOT / "docs/pipelines.md").read_text(), re.M | re.S)
+
+
+def test_the_pipeline_that_hands_on_artifacts_and_outputs_runs(node, tmp_path):
+    done = node.cli("run", "--logs", "all", write(tmp_path / "ci.yaml", documented_pipelines()[1]))
+    assert done.returncode == 0, done
+    assert states(node) == {"build": "succeeded", "test": "succeeded"}
+
+
 def test_the_pipeline_of_the_documentation_runs(node, tmp_path):
-    (text,) = re.findall(r"^```yaml pipeline\n(.*?)^```$", (ROOT / "docs/pipelines.md").read_text(), re.M | re.S)
+    text = documented_pipelines()[0]
     done = node.cli("run", write(tmp_path / "hello.yaml", text))
     assert done.returncode == 0, done
     assert states(node) == {"build": "succeeded", "test (gcc, debug)": "succeeded", "test (gcc, release)": "succeeded",

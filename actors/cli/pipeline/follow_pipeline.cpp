@@ -3,6 +3,7 @@
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/follow/signals.hpp"
+#include "actors/cli/member.hpp"
 #include "actors/cli/pipeline/job_log.hpp"
 
 #include <algorithm>
@@ -22,10 +23,6 @@ constexpr auto first_interval = 50ms;
 constexpr auto last_interval = 500ms;
 /// Of the time, a tenth at the most goes into asking: a thousand jobs are asked for less often than ten.
 constexpr int rest_factor = 9;
-
-std::string state_of(const json& job) {
-  return job.is_object() && job.contains("state") && job["state"].is_string() ? job["state"].get<std::string>() : "";
-}
 
 class pipeline_watch {
 public:
@@ -121,10 +118,10 @@ void pipeline_watch::see(std::size_t index, json job) {
   if (!job.is_object())
     return;
   auto& known = result_.jobs[index];
-  const auto before = state_of(known);
+  const auto before = text_at(known, "state");
   const auto attempt = known.is_object() ? known.value("attempt", 0) : 0;
   known = std::move(job);
-  const auto state = state_of(known);
+  const auto state = text_at(known, "state");
   const bool begun = state == "running" && (before != state || known.value("attempt", 0) != attempt);
   if (begun || is_final(known) || (state == "scheduled" && before == "running"))
     out_.note(progress_line(what_.jobs[index], known));
@@ -134,7 +131,7 @@ void pipeline_watch::see(std::size_t index, json job) {
 
 void pipeline_watch::ended(std::size_t index) {
   const auto& job = result_.jobs[index];
-  const auto state = state_of(job);
+  const auto state = text_at(job, "state");
   const bool broken = state == "failed" || state == "timed_out" || state == "interrupted";
   const bool wanted = options_.logs == shown_logs::all || (options_.logs == shown_logs::failed && broken);
   // A job that never started has no log.

@@ -88,7 +88,7 @@ std::vector<combination> product(const source_value& matrix, const std::string& 
       continue;
     const auto axis_values = read_axis(name, axis, pointer_to(pointer, name), wrong);
     if (!axis_values)
-      return {};
+      continue; // the others may be wrong, too
     if (!variables.insert(matrix_variable(name)).second)
       wrong.add(pointer_to(pointer, name), "has the variable of another axis, " + matrix_variable(name));
     if (std::exchange(first, false))
@@ -111,9 +111,12 @@ std::vector<combination> product(const source_value& matrix, const std::string& 
 
 void exclude(const source_value& matrix, const std::string& pointer, std::vector<combination>& all, complaints& wrong) {
   std::size_t number = 0;
-  for (const auto& object : read_objects(matrix, "exclude", pointer, wrong)) {
+  const auto before = wrong.count();
+  const auto objects = read_objects(matrix, "exclude", pointer, wrong);
+  const bool readable = wrong.count() == before;
+  for (const auto& object : objects) {
     const auto taken = std::erase_if(all, [&](const auto& each) { return has_all(each.values, object); });
-    if (taken == 0 && wrong.none())
+    if (taken == 0 && readable)
       wrong.add(pointer_to(pointer_to(pointer, "exclude"), number), "is no combination, so there is none to exclude");
     ++number;
   }
@@ -175,11 +178,15 @@ std::string replaced(const std::string& text, const combination& with, const std
     inside.erase(inside.find_last_not_of(' ') + 1);
     const auto* value = inside.starts_with("matrix.") ? with.find(inside.substr(7)) : nullptr;
     if (end == std::string::npos || value == nullptr) {
+      whole = false;
       wrong.add(pointer, end == std::string::npos ? "has \"${{\" without \"}}\"; \"$${{\" stands for the characters"
                                                   : "has ${{ " + inside + " }}, which " +
                                                       (with.values.empty() ? "a job without a matrix does not have"
                                                                            : "this combination does not have"));
-      return text;
+      if (end == std::string::npos)
+        return text;
+      from = end + 2;
+      continue;
     }
     whole = begin == 0 && end + 2 == text.size();
     out += *value;
@@ -226,10 +233,15 @@ std::vector<combination> expand_matrix(const source_value& matrix, const std::st
     wrong.add(pointer, "must be an object of axes, each an array of values");
     return {};
   }
+  const auto before = wrong.count();
   auto all = product(matrix, pointer, wrong);
-  exclude(matrix, pointer, all, wrong);
+  // What is excluded can only be looked for among axes that are right.
+  if (wrong.count() == before)
+    exclude(matrix, pointer, all, wrong);
   include(matrix, pointer, all, wrong);
-  if (all.empty() && wrong.none())
+  if (wrong.count() != before)
+    return {};
+  if (all.empty())
     wrong.add(pointer, "leaves no combination");
   return all;
 }

@@ -26,7 +26,7 @@ struct combination {
 ///  * each object of `exclude` takes away the combinations that have all its values;
 ///  * each object of `include` adds its further keys to the combinations that have all the axis values it names, or, if
 ///    there is none, is a combination of its own.
-/// What is wrong goes to `wrong` with its pointer; the result is of no use then.
+/// What is wrong, all of it, goes to `wrong` with its pointer; there is no combination then.
 [[nodiscard]] std::vector<combination> expand_matrix(const source_value& matrix, const std::string& pointer,
                                                      complaints& wrong);
 

@@ -1,5 +1,6 @@
 #include "actors/cli/pipeline/pipeline.hpp"
 
+#include "actors/cli/member.hpp"
 #include "actors/cli/pipeline/matrix.hpp"
 #include "config/units.hpp"
 
@@ -54,6 +55,7 @@ struct written_need {
   std::string name;
   json id;
   std::string when = "success";
+  bool artifacts = false;
   std::string pointer;
 };
 
@@ -66,8 +68,9 @@ public:
 private:
   void read_top(const source_value& top);
   void read_job(const std::string& key, const source_value& job);
-  void add_job(const std::string& key, const source_value& job, const combination& with);
-  source_value environment(const source_value& job, const combination& with, const std::string& pointer);
+  /// No combination: its matrix is wrong, and what it would put in is not known.
+  void add_job(const std::string& key, const source_value& job, const std::optional<combination>& with);
+  source_value environment(const source_value& job, const std::optional<combination>& with, const std::string& pointer);
   json secret_values(const source_value& job, const std::string& pointer);
   void add_secrets(const source_value& from, const std::string& pointer, json& to);
   void add_variables(const source_value& from, const std::string& pointer, source_value& to);
@@ -136,16 +139,20 @@ void pipeline_reader::read_job(const std::string& key, const source_value& job) 
     wrong_.add(pointer, "needs a name");
   const auto matrix = job.find("matrix");
   if (matrix == job.end())
-    return add_job(key, job, {});
-  for (const auto& each : expand_matrix(*matrix, pointer_to(pointer, "matrix"), wrong_))
+    return add_job(key, job, combination{});
+  const auto all = expand_matrix(*matrix, pointer_to(pointer, "matrix"), wrong_);
+  for (const auto& each : all)
     add_job(key, job, each);
+  // So that what else is wrong with it, and with what needs it, is told as well.
+  if (all.empty())
+    add_job(key, job, std::nullopt);
 }
 
-void pipeline_reader::add_job(const std::string& key, const source_value& job, const combination& with) {
+void pipeline_reader::add_job(const std::string& key, const source_value& job, const std::optional<combination>& with) {
   const auto pointer = pointer_to("/jobs", key);
   const auto index = made_.jobs.size();
   auto& made = made_.jobs.emplace_back();
-  made.name = key + with.suffix();
+  made.name = key + (with ? with->suffix() : "");
   made.pointer = pointer;
   if (!names_.insert(made.name).second)
     wrong_.add(pointer, "gives a second job the name \"" + made.name + "\"");
@@ -160,7 +167,8 @@ void pipeline_reader::add_job(const std::string& key, const source_value& job, c
     if (field != "matrix" && field != "needs" && field != "env" && field != "secrets")
       document[field] = value;
   auto env = environment(job, with, pointer);
-  substitute(document, with, pointer, wrong_);
+  if (with)
+    substitute(document, *with, pointer, wrong_);
   if (!env.empty())
     document["env"] = std::move(env);
   made.document = json(document);
@@ -185,15 +193,17 @@ void pipeline_reader::add_variables(const source_value& from, const std::string&
 }
 
 /// What comes later wins: of all jobs, of the matrix, of the job.
-source_value pipeline_reader::environment(const source_value& job, const combination& with,
+source_value pipeline_reader::environment(const source_value& job, const std::optional<combination>& with,
                                           const std::string& pointer) {
   auto env = source_value::object();
   add_variables(file_.value(), "", env);
-  for (const auto& [name, value] : with.values)
-    env[matrix_variable(name)] = value;
   auto own = source_value::object();
   add_variables(job, pointer, own);
-  substitute(own, with, pointer_to(pointer, "env"), wrong_);
+  if (with) {
+    for (const auto& [name, value] : with->values)
+      env[matrix_variable(name)] = value;
+    substitute(own, *with, pointer_to(pointer, "env"), wrong_);
+  }
   env.update(own);
   return env;
 }
@@ -237,13 +247,17 @@ void pipeline_reader::read_need(const source_value& need, written_need& into) {
         into.id = value.get<std::int64_t>();
       else if (key == "if" && (value == "success" || value == "failure" || value == "always"))
         into.when = value.get<std::string>();
+      else if (key == "artifacts" && value.is_boolean())
+        into.artifacts = value.get<bool>();
       else
-        wrong_.add(pointer_to(into.pointer, key),
-                   key == "if" ? "must be success, failure or always" : "is no field of a need: job (a name), id, if");
+        wrong_.add(pointer_to(into.pointer, key), key == "if"          ? "must be success, failure or always"
+                                                  : key == "artifacts" ? "must be true or false"
+                                                                       : "is no field of a need: job (a name), id, "
+                                                                         "if, artifacts");
   }
   if (into.name.empty() == into.id.is_null())
     wrong_.add(into.pointer, "must be the name of a job of this file, the id of another job, or an object with job or "
-                             "id, and if");
+                             "id, and if or artifacts");
 }
 
 std::vector<written_need> pipeline_reader::read_needs(const source_value& job, const std::string& pointer) {
@@ -273,7 +287,7 @@ void pipeline_reader::connect() {
       if (begin == end)
         wrong_.add(need.pointer, "the file has no job \"" + need.name + '"');
       for (auto found = begin; found != end; ++found)
-        made_.jobs[i].needs.push_back({found->second, need.when});
+        made_.jobs[i].needs.push_back({found->second, need.when, need.artifacts});
     }
 }
 
@@ -284,19 +298,20 @@ void pipeline_reader::give_refs() {
   for (std::size_t i = 0; i < made_.jobs.size(); ++i) {
     auto& job = made_.jobs[i];
     auto needs = json::array();
+    const auto add = [&needs](json which, const auto& need) {
+      which["if"] = need.when;
+      if (need.artifacts)
+        which["artifacts"] = true;
+      needs.push_back(std::move(which));
+    };
     for (const auto& need : job.needs)
-      needs.push_back({{"ref", made_.jobs[need.job].document["ref"]}, {"if", need.when}});
+      add({{"ref", made_.jobs[need.job].document["ref"]}}, need);
     for (const auto& need : needs_[i])
       if (!need.id.is_null())
-        needs.push_back({{"id", need.id}, {"if", need.when}});
+        add({{"id", need.id}}, need);
     if (!needs.empty())
       job.document["needs"] = std::move(needs);
   }
-}
-
-std::string text_member(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
 /// The needs by ref; what is wrong with them the node says.
@@ -304,10 +319,11 @@ std::vector<pipeline_need> needs_by_ref(const json& document, const std::map<std
   std::vector<pipeline_need> needs;
   const auto listed = document.is_object() ? document.value("needs", json::array()) : json::array();
   for (const auto& need : listed) {
-    const auto found = by_ref.find(need.is_string() ? need.get<std::string>() : text_member(need, "ref"));
-    const auto when = text_member(need, "if");
+    const auto found = by_ref.find(need.is_string() ? need.get<std::string>() : text_at(need, "ref"));
+    const auto when = text_at(need, "if");
     if (found != by_ref.end())
-      needs.push_back({found->second, when.empty() ? "success" : when});
+      needs.push_back(
+        {found->second, when.empty() ? "success" : when, need.is_object() && need.value("artifacts", json{}) == true});
   }
   return needs;
 }
@@ -345,8 +361,8 @@ expected<pipeline> read_job_array(const source_file& file) {
     auto& job = made.jobs.emplace_back();
     job.pointer = pointer_to("", made.jobs.size() - 1);
     job.document = json(each);
-    const auto ref = text_member(job.document, "ref");
-    job.name = text_member(job.document, "name");
+    const auto ref = text_at(job.document, "ref");
+    job.name = text_at(job.document, "name");
     if (job.name.empty())
       job.name = ref.empty() ? "job " + std::to_string(made.jobs.size()) : ref;
     if (!ref.empty())
@@ -363,7 +379,7 @@ json located(json problem, const pipeline& what, const source_file& file) {
   if (!problem.is_object() || !problem.contains("errors") || !problem["errors"].is_array())
     return problem;
   for (auto& each : problem["errors"]) {
-    const auto pointer = text_member(each, "pointer");
+    const auto pointer = text_at(each, "pointer");
     const auto slash = pointer.find('/', 1);
     const auto number = parse_number(pointer.empty() ? "" : std::string_view{pointer}.substr(1, slash - 1), 0,
                                      static_cast<std::int64_t>(what.jobs.size()) - 1);

@@ -20,6 +20,8 @@ struct pipeline_need {
   std::size_t job = 0;
   /// "success", "failure" or "always".
   std::string when = "success";
+  /// Its artifacts are put into the workspace.
+  bool artifacts = false;
 
   bool operator==(const pipeline_need&) const = default;
 };

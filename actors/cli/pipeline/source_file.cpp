@@ -150,6 +150,7 @@ std::string source_file::place(std::string_view pointer) const {
 }
 
 void complaints::add(std::string pointer, std::string detail) {
+  ++count_;
   const auto same = [&](const field_error& each) { return each.pointer == pointer && each.detail == detail; };
   if (list_.size() < most_told && std::none_of(list_.begin(), list_.end(), same))
     list_.push_back({std::move(pointer), std::move(detail)});

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <istream>
 #include <map>
 #include <string>
@@ -54,12 +55,15 @@ class complaints {
 public:
   /// The same about the same place once more says nothing new.
   void add(std::string pointer, std::string detail);
-  [[nodiscard]] bool none() const noexcept { return list_.empty(); }
+  [[nodiscard]] bool none() const noexcept { return count_ == 0; }
+  /// How often something was added: tells whether a part of the file added anything.
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
   /// ec::invalid_input; each field is the place in the file, and at most 50 of them.
   [[nodiscard]] error as_error(const source_file& file) const;
 
 private:
   std::vector<field_error> list_;
+  std::size_t count_ = 0;
 };
 
 } // namespace kcx::cli

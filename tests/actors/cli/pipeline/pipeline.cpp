@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 using namespace kcx;
 using namespace kcx::cli;
@@ -35,14 +36,25 @@ pipeline read(const std::string& text) {
   return *std::move(made);
 }
 
-/// Whether `part` is one of the complaints, as "place: detail".
-bool refused(const std::string& text, const std::string& part, const std::string& name = "ci.yaml") {
+/// The complaints, as "  place: detail" each; "accepted" where there is none.
+std::string complaints_about(const std::string& text, const std::string& name = "ci.yaml") {
   const auto made = read_pipeline(file_of(text, name), secret);
   std::string all = made ? "accepted" : made.error().message;
   if (!made)
     for (const auto& field : made.error().fields)
       all += "\n  " + field.pointer + ": " + field.detail;
-  if (!made && all.find("  " + part) != std::string::npos)
+  return all;
+}
+
+/// Whether `part` is somewhere among the complaints.
+bool told(const std::string& text, const std::string& part) {
+  return complaints_about(text).find(part) != std::string::npos;
+}
+
+/// Whether a complaint begins with `part`.
+bool refused(const std::string& text, const std::string& part, const std::string& name = "ci.yaml") {
+  const auto all = complaints_about(text, name);
+  if (all.find("  " + part) != std::string::npos)
     return true;
   CAF_MESSAGE("no \"" << part << "\" in " << all);
   return false;
@@ -83,6 +95,54 @@ jobs:
   CAF_CHECK_EQUAL(made.jobs[1].document["ref"].dump(), "\"test-gcc-release\"");
   CAF_CHECK_EQUAL(made.jobs[4].document["needs"].size(), 4u);
   CAF_CHECK((made.jobs[5].needs == std::vector<pipeline_need>{{0, "success"}}));
+}
+
+CAF_TEST(a need may ask for artifacts) {
+  const auto made = read(R"(
+jobs:
+  build: {command: make}
+  test: {needs: [{job: build, artifacts: true}, {id: 12, artifacts: true}, {id: 13, artifacts: false}], command: x}
+)");
+  CAF_CHECK_EQUAL(made.jobs[1].document["needs"].dump(),
+                  json::parse(R"([{"ref":"build","if":"success","artifacts":true},
+                    {"id":12,"if":"success","artifacts":true},{"id":13,"if":"success"}])")
+                    .dump());
+  CAF_CHECK((made.jobs[1].needs == std::vector<pipeline_need>{{0, "success", true}}));
+  CAF_CHECK(refused("jobs:\n  a: {command: x}\n  b: {command: x, needs: {job: a, artifacts: 1}}",
+                    "ci.yaml:3: /jobs/b/needs/artifacts: must be true or false"));
+}
+
+CAF_TEST(everything that is wrong with a file is told at once) {
+  const auto text = R"x(nmae: x
+jobs:
+  test:
+    needs: biuld
+    secrets: [NONE]
+    matrix:
+      cc: []
+      mode: x
+      include: [{}]
+    command: "${{ matrix.cc }}"
+  odd:
+    matrix: {a: [1, 2], exclude: [{a: 3}, {a: 4}]}
+    command: "${{ matrix.a }}"
+  last:
+    needs: [test, odd, nowhere]
+    command: "${{ matrix.x }} ${{ matrix.y }}"
+)x";
+  for (const char* part :
+       {"ci.yaml:1: /nmae: is no field", "ci.yaml:4: /jobs/test/needs: the file has no job \"biuld\"",
+        "ci.yaml:5: /jobs/test/secrets/0: the environment", "ci.yaml:7: /jobs/test/matrix/cc: must be an array",
+        "ci.yaml:8: /jobs/test/matrix/mode: must be an array",
+        "ci.yaml:9: /jobs/test/matrix/include/0: must be an object",
+        "ci.yaml:12: /jobs/odd/matrix/exclude/0: is no combination",
+        "ci.yaml:12: /jobs/odd/matrix/exclude/1: is no combination",
+        "ci.yaml:15: /jobs/last/needs/2: the file has no job \"nowhere\"",
+        "ci.yaml:16: /jobs/last/command: has ${{ matrix.x }}", "ci.yaml:16: /jobs/last/command: has ${{ matrix.y }}"})
+    CAF_CHECK(refused(text, part));
+  // Nothing is told that follows from another mistake.
+  for (const char* part : {"no job \"test\"", "no job \"odd\"", "/jobs/test/command", "/jobs/odd/command"})
+    CAF_CHECK(!told(text, part));
 }
 
 CAF_TEST(defaults and the environment of all are below those of a job) {
