@@ -134,6 +134,17 @@ def test_errors_have_exit_codes_of_their_own(node):
     assert unreachable.returncode == 3 and unreachable.stderr
 
 
+def test_status_and_summary_tell_who_cancelled_a_job_and_what_a_blocked_one_waits_for(node):
+    first = node.submit("sleep 600", cancel_grace_s=0.5)
+    second = node.submit("true", needs=[first["id"]], group="g", weight=2, time_limit_s=90)
+    node.wait_for_state(first["id"], "running")
+    shown = node.cli("status", second["id"]).stdout
+    for part in (f"waits for  the end of {first['id']}\n", "group      g\n", "weight     2\n", "time limit 1 min 30 s\n"):
+        assert part in shown, shown
+    assert node.cli("cancel", first["id"]).returncode == 0
+    assert f"job {first['id']}: cancelled by admin" in node.cli("wait", first["id"]).stdout
+
+
 def test_steps_are_a_status_line_on_a_terminal_and_plain_lines_elsewhere(node, tmp_path):
     spec = tmp_path / "job.yaml"
     spec.write_text("name: two\nsteps:\n  - {name: first, command: sleep 0.5}\n  - {name: second, command: echo out}\n")

@@ -152,7 +152,10 @@ std::string progress_line(const pipeline_job& job, const json& state) {
   if (const auto time = elapsed(state); !time.empty())
     line += " after " + time;
   const auto message = state.find("message");
-  return message != state.end() && message->is_string() ? line + ": " + visible(message->get<std::string>()) : line;
+  // Who cancelled it stands there already.
+  const bool told = state.value("reason", json{}) == "cancelled_by";
+  return message != state.end() && message->is_string() && !told ? line + ": " + visible(message->get<std::string>())
+                                                                 : line;
 }
 
 std::vector<cell> progress_block(const pipeline& what, const job_states& jobs, std::chrono::milliseconds since,
@@ -187,8 +190,7 @@ std::string summary_table(const pipeline& what, const job_states& jobs, look how
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto& job = jobs[i];
     const auto state = state_of(job);
-    auto cause = state_text(job);
-    cause = cause.size() > state.size() + 3 ? cause.substr(state.size() + 2, cause.size() - state.size() - 3) : "";
+    const auto cause = cause_text(job);
     shown.rows.push_back({{visible(what.jobs[i].name)},
                           {job.is_object() && job.contains("id") ? job["id"].dump() : "-"},
                           {state, colour_of(state)},

@@ -47,14 +47,13 @@ std::string seconds_text(const json& object, std::string_view key) {
   return value.is_number() ? duration_text(value.get<double>()) : "-";
 }
 
-/// "exit code 3", "SIGSEGV", "time_limit" … or nothing.
-std::string cause_text(const json& job) {
-  if (at(job, "signal").is_string())
-    return text(job, "signal");
-  const auto& code = at(job, "exit_code");
-  if (code.is_number() && code != 0)
-    return "exit code " + text(code);
-  return at(job, "reason").is_string() ? text(job, "reason") : std::string{};
+/// Who cancelled it, or in words what did; empty where that is not known.
+std::string who_cancelled(const json& job) {
+  if (at(job, "reason") != "cancelled_by" || !at(job, "message").is_string())
+    return {};
+  const auto who = text(job, "message");
+  // Of a person or a program the message is the name of its token; else a sentence: "superseded by job 7 of its group".
+  return who.find(' ') == std::string::npos ? "by " + who : who;
 }
 
 std::string quoted(const std::string& word) {
@@ -131,9 +130,27 @@ std::string history_table(const json& history, look how) {
 
 } // namespace
 
+std::string cause_text(const json& job) {
+  const auto& state = at(job, "state");
+  const auto& reason = at(job, "reason");
+  if (state == "succeeded")
+    return {};
+  if (auto who = who_cancelled(job); !who.empty())
+    return who;
+  // What KCX ended was ended by a signal, too, and then the reason is what matters.
+  const bool own_end = reason.is_string() ? reason == "exit_code" || reason == "signal" : state == "failed";
+  if (own_end && at(job, "signal").is_string())
+    return text(job, "signal");
+  if (const auto& code = at(job, "exit_code"); own_end && code.is_number() && code != 0)
+    return "exit code " + text(code);
+  return reason.is_string() ? text(reason) : std::string{};
+}
+
 std::string state_text(const json& job) {
   auto state = text(job, "state");
-  auto cause = state == "succeeded" ? std::string{} : cause_text(job);
+  auto cause = cause_text(job);
+  if (state == "cancelled" && cause.starts_with("by "))
+    return state + ' ' + cause;
   return cause.empty() ? state : state + " (" + cause + ')';
 }
 
@@ -150,18 +167,96 @@ std::string job_summary(const json& job) {
   auto line = title(job) + ": " + state_text(job);
   if (at(job, "duration_s").is_number())
     line += " after " + seconds_text(job, "duration_s");
-  return at(job, "message").is_string() ? line + ": " + text(job, "message") : line;
+  return at(job, "message").is_string() && who_cancelled(job).empty() ? line + ": " + text(job, "message") : line;
 }
+
+namespace {
+
+/// "12, 13 (always, with artifacts)".
+std::string needs_text(const json& needs) {
+  std::string out;
+  for (const auto& need : needs) {
+    const auto& when = at(need, "if");
+    auto how = when.is_string() && when != "success" ? text(when) : std::string{};
+    if (at(need, "artifacts") == true)
+      how += (how.empty() ? "" : ", ") + std::string{"with artifacts"};
+    out += (out.empty() ? "" : ", ") + text(need, "id") + (how.empty() ? "" : " (" + how + ')');
+  }
+  return out;
+}
+
+/// An array of names, or an object whose keys are names.
+std::string names_text(const json& names) {
+  if (!names.is_object())
+    return names.is_array() ? joined(names) : std::string{};
+  std::string out;
+  for (const auto& [name, value] : names.items())
+    out += (out.empty() ? "" : ", ") + visible(name);
+  return out;
+}
+
+void add_size(std::string& out, std::string_view label, const json& bytes) {
+  if (bytes.is_number())
+    add(out, label, size_text(bytes.get<double>()));
+}
+
+void add_limits(std::string& out, const json& job) {
+  for (const auto& [key, label] : {std::pair{"time_limit_s", "time limit"},
+                                   {"no_output_limit_s", "no-output limit"},
+                                   {"wait_limit_s", "wait limit"}})
+    add(out, label, seconds_text(job, key));
+  const auto& limits = at(job, "limits");
+  add_size(out, "memory limit", at(limits, "memory_bytes"));
+  add(out, "CPU time limit", seconds_text(limits, "cpu_s"));
+  add(out, "CPU limit", text(limits, "cpus"));
+  add(out, "process limit", text(limits, "processes"));
+  add(out, "open files limit", text(limits, "open_files"));
+  add_size(out, "file limit", at(limits, "file_bytes"));
+  add_size(out, "log limit", at(job, "log_limit_bytes"));
+}
+
+/// What holds it back, or orders it among others.
+void add_order(std::string& out, const json& job) {
+  add(out, "priority", at(job, "priority") == 0 ? "" : text(job, "priority"));
+  add(out, "weight", at(job, "weight") == 1 ? "" : text(job, "weight"));
+  const bool blocked = at(job, "state") == "blocked";
+  const auto needs = needs_text(at(job, "needs"));
+  add(out, blocked ? "waits for" : "needs", needs.empty() ? "" : (blocked ? "the end of " : "") + needs);
+  const auto& most = at(job, "group_limit");
+  add(out, "group",
+      text(job, "group") + (most.is_number() && most != 1 ? ", " + text(most) + " at once" : std::string{}));
+  add(out, "unique key", text(job, "unique_key"));
+}
+
+/// What it left.
+void add_results(std::string& out, const json& job) {
+  const auto cut = [](const json& of, const char* words) { return at(of, "cut") == true ? words : ""; };
+  if (const auto& log = at(job, "log"); at(log, "bytes").is_number())
+    add(out, "log", size_text(at(log, "bytes").get<double>()) + cut(log, ", its middle cut"));
+  const auto& kept = at(job, "artifacts_kept");
+  if (at(kept, "files").is_number_integer() && at(kept, "bytes").is_number() && at(kept, "files") != 0)
+    add(out, "artifacts",
+        counted(at(kept, "files").get<std::int64_t>(), "file") + " of " + size_text(at(kept, "bytes").get<double>()) +
+          cut(kept, ", some left out"));
+  if (const auto& outputs = at(job, "outputs"); outputs.is_object())
+    for (const auto& [key, value] : outputs.items())
+      add(out, "output", visible(key) + '=' + text(value));
+}
+
+} // namespace
 
 std::string job_text(const json& job, look how) {
   auto state = state_text(job);
   auto out = title(job) + ": " + painted(state, how.colours ? colour_of(text(job, "state")) : colour::none) + '\n';
-  add(out, "message", text(job, "message"));
+  add(out, "message", who_cancelled(job).empty() ? text(job, "message") : "");
   add(out, "project", text(job, "project"));
   add(out, "queue", text(job, "queue"));
   add(out, "labels", joined(at(job, "labels")));
   add(out, "command", command_text(at(job, "command")));
-  add(out, "priority", at(job, "priority") == 0 ? "" : text(job, "priority"));
+  add(out, "user", text(job, "user"));
+  add(out, "secrets", names_text(at(job, "secrets")));
+  add_order(out, job);
+  add_limits(out, job);
   // An attempt that was interrupted and queued again is not counted among those allowed.
   const auto& attempt = at(job, "attempt");
   const auto& most = at(job, "max_attempts");
@@ -173,8 +268,7 @@ std::string job_text(const json& job, look how) {
   add(out, "started", time_text(job, "started_at"));
   add(out, "finished", time_text(job, "finished_at"));
   add(out, "duration", seconds_text(job, "duration_s"));
-  if (const auto& log = at(job, "log"); at(log, "bytes").is_number())
-    add(out, "log", size_text(at(log, "bytes").get<double>()) + (at(log, "cut") == true ? ", its middle cut" : ""));
+  add_results(out, job);
   add(out, "retry of", text(job, "retry_of"));
   add(out, "metadata", text(job, "metadata"));
   if (const auto& steps = at(job, "steps"); steps.is_array() && !steps.empty())

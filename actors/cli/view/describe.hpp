@@ -22,7 +22,11 @@ struct look {
 /// "command" or a step's command as one line: words quoted as a shell needs it.
 [[nodiscard]] std::string command_text(const nlohmann::json& command);
 
-/// "failed (exit code 3)", "timed_out (time_limit)", "succeeded": of a job or a step.
+/// "exit code 3", "SIGSEGV", "time_limit", "by admin": why a job or a step is in its state. Empty where nothing is to
+/// be told.
+[[nodiscard]] std::string cause_text(const nlohmann::json& job);
+
+/// "failed (exit code 3)", "timed_out (time_limit)", "cancelled by admin", "succeeded": of a job or a step.
 [[nodiscard]] std::string state_text(const nlohmann::json& job);
 
 /// One job with its steps and history, several lines.

@@ -133,6 +133,10 @@ std::string duration_text(double seconds) {
   return format("%lld d %02lld h", whole / 86'400, whole / 3'600 % 24);
 }
 
+std::string counted(std::int64_t count, std::string_view what) {
+  return std::to_string(count) + ' ' + std::string{what} + (count == 1 ? "" : "s");
+}
+
 std::string size_text(double bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ namespace kcx::cli {
 
 /// "0.4 s", "12.3 s", "4 min 05 s", "3 h 02 min", "2 d 03 h".
 [[nodiscard]] std::string duration_text(double seconds);
+
+/// "0 jobs", "1 job", "3 jobs".
+[[nodiscard]] std::string counted(std::int64_t count, std::string_view what);
 
 /// "512 B", "1.5 KiB" …
 [[nodiscard]] std::string size_text(double bytes);

@@ -5,6 +5,7 @@
 #include "caf/test/unit_test.hpp"
 
 #include <string>
+#include <utility>
 
 using namespace kcx::cli;
 using nlohmann::json;
@@ -49,6 +50,55 @@ CAF_TEST(a summary tells state and cause and time) {
     job_summary({{"id", 3}, {"state", "failed"}, {"reason", "spawn_failed"}, {"message", "No such file"}}),
     "job 3: failed (spawn_failed): No such file");
   CAF_CHECK_EQUAL(job_summary({{"id", 3}, {"state", "succeeded"}, {"exit_code", 0}}), "job 3: succeeded");
+}
+
+CAF_TEST(the reason is told and not the signal that kcx sent for it) {
+  const std::pair<json, const char*> cases[] = {
+    {{{"state", "timed_out"}, {"reason", "time_limit"}, {"signal", "SIGTERM"}}, "timed_out (time_limit)"},
+    {{{"state", "interrupted"}, {"reason", "node_stopped"}, {"signal", "SIGKILL"}}, "interrupted (node_stopped)"},
+    {{{"state", "failed"}, {"reason", "signal"}, {"signal", "SIGSEGV"}}, "failed (SIGSEGV)"},
+    {{{"state", "failed"}, {"reason", "exit_code"}, {"exit_code", 3}}, "failed (exit code 3)"},
+    {{{"state", "failed"}, {"reason", "worker_crashed"}, {"signal", "SIGKILL"}}, "failed (worker_crashed)"},
+    {{{"state", "timed_out"}, {"signal", "SIGTERM"}}, "timed_out"},
+    {{{"state", "cancelled"}, {"reason", "cancelled_by"}, {"message", "admin"}, {"signal", "SIGTERM"}},
+     "cancelled by admin"},
+    {{{"state", "cancelling"}, {"reason", "cancelled_by"}, {"message", "admin"}}, "cancelling (by admin)"},
+    {{{"state", "cancelled"}, {"reason", "cancelled_by"}, {"message", "superseded by job 7 of its group"}},
+     "cancelled (superseded by job 7 of its group)"},
+    {{{"state", "cancelled"}, {"reason", "cancelled_by"}, {"message", nullptr}}, "cancelled (cancelled_by)"}};
+  for (const auto& [job, shown] : cases)
+    CAF_CHECK_EQUAL(state_text(job), shown);
+  CAF_CHECK_EQUAL(job_summary({{"id", 3}, {"state", "cancelled"}, {"reason", "cancelled_by"}, {"message", "admin"}}),
+                  "job 3: cancelled by admin");
+}
+
+CAF_TEST(a job is shown with its needs limits and results) {
+  auto job = some_job();
+  job.update({{"state", "blocked"},
+              {"needs", {{{"id", 3}, {"if", "success"}}, {{"id", 4}, {"if", "always"}, {"artifacts", true}}}},
+              {"group", "deploy"},
+              {"group_limit", 2},
+              {"unique_key", "k"},
+              {"weight", 3},
+              {"user", "ci"},
+              {"time_limit_s", 1800},
+              {"wait_limit_s", nullptr},
+              {"limits", {{"memory_bytes", 1048576}, {"cpu_s", 90}, {"cpus", 1.5}, {"processes", nullptr}}},
+              {"outputs", {{"version", "1.2"}}},
+              {"artifacts_kept", {{"files", 1}, {"bytes", 2048}, {"cut", true}}},
+              {"secrets", {"TOKEN"}},
+              {"retry_of", 11}});
+  const auto text = job_text(job, {});
+  for (const char* part :
+       {"waits for  the end of 3, 4 (always, with artifacts)", "group      deploy, 2 at once", "unique key k",
+        "weight     3", "user       ci", "time limit 30 min 00 s", "memory limit 1.0 MiB", "CPU time limit 1 min 30 s",
+        "CPU limit  1.5", "output     version=1.2", "artifacts  1 file of 2.0 KiB, some left out", "secrets    TOKEN",
+        "retry of   11"})
+    CAF_CHECK(contains(text, part));
+  for (const char* part : {"wait limit", "process limit"})
+    CAF_CHECK(text.find(part) == std::string::npos);
+  job["state"] = "queued";
+  CAF_CHECK(contains(job_text(job, {}), "needs      3, 4 (always, with artifacts)"));
 }
 
 CAF_TEST(a job is shown with all that is known) {

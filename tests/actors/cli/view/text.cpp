@@ -31,6 +31,8 @@ CAF_TEST(durations and sizes read well) {
   CAF_CHECK_EQUAL(duration_text(3 * 3600 + 120), "3 h 02 min");
   CAF_CHECK_EQUAL(duration_text(2 * 86400 + 3 * 3600), "2 d 03 h");
   CAF_CHECK_EQUAL(duration_text(-1), "?");
+  CAF_CHECK_EQUAL(counted(0, "job"), "0 jobs");
+  CAF_CHECK_EQUAL(counted(1, "job"), "1 job");
   CAF_CHECK_EQUAL(size_text(0), "0 B");
   CAF_CHECK_EQUAL(size_text(1536), "1.5 KiB");
 }
