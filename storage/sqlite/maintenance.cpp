@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <system_error>
+#include <tuple>
 #include <unistd.h>
 
 namespace kcx {
@@ -23,6 +24,16 @@ constexpr auto patience = std::chrono::seconds{10};
 
 error no_file(const fs::path& file) {
   return {ec::not_found, "there is no database " + file.string(), {}};
+}
+
+/// Asked of the system itself: SQLite only knows that it could not open the file, and not why.
+outcome may_be_read(const fs::path& file) {
+  const unique_fd opened{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (opened)
+    return done{};
+  return error{ec::system_failed,
+               "The database " + file.string() + " cannot be read: " + std::generic_category().message(errno) + ".",
+               {}};
 }
 
 std::vector<std::string> find_damage(connection& db) {
@@ -68,6 +79,19 @@ void make_independent(connection& db) {
   db.execute("UPDATE node SET node_id = lower(hex(randomblob(16)))");
 }
 
+/// Opened and read once before anything is copied: what is wrong with the original is told of the original.
+outcome try_to_read(const fs::path& file) {
+  if (auto readable = may_be_read(file); !readable)
+    return readable;
+  try {
+    connection from{file, SQLite::OPEN_READONLY, patience};
+    std::ignore = from.database().execAndGet("PRAGMA user_version");
+    return done{};
+  } catch (...) {
+    return sqlite::current_error(file, errno);
+  }
+}
+
 outcome copy_into(const fs::path& file, const fs::path& copy) {
   connection to{copy, SQLite::OPEN_READWRITE, patience};
   {
@@ -92,6 +116,8 @@ expected<database_report> examine_database(const fs::path& file) {
   std::error_code failed;
   if (!fs::exists(file, failed))
     return no_file(file);
+  if (auto readable = may_be_read(file); !readable)
+    return readable.error();
   if (auto looked = sqlite::inspect(file); !looked)
     return looked.error();
   try {
@@ -106,6 +132,8 @@ outcome copy_database(const fs::path& file, const fs::path& copy) {
   std::error_code failed;
   if (!fs::exists(file, failed))
     return no_file(file);
+  if (auto readable = try_to_read(file); !readable)
+    return readable;
   if (auto made = make_empty(copy); !made)
     return made;
   outcome result;

@@ -27,7 +27,7 @@ struct database_report {
 };
 
 /// Reads the whole file: some seconds for a gigabyte. Fails with ec::not_found (no file), ec::storage_unusable (no
-/// queue, or too damaged to be read) or ec::storage_failed.
+/// queue, or too damaged to be read), ec::system_failed (the file may not be read) or ec::storage_failed.
 [[nodiscard]] expected<database_report> examine_database(const std::filesystem::path& file);
 
 /// Copies the database as it was at one moment, with all that was committed until then, to `copy`, which must not

@@ -1,6 +1,7 @@
 """kcx node backup and doctor."""
 import json
 import os
+import re
 import threading
 
 from kcx_node import Node, unique_sleep, wait_until
@@ -58,6 +59,21 @@ def test_a_backup_without_logs_and_of_a_stopped_node(node, tmp_path):
         restored.clean_up()
 
 
+def test_a_backup_has_the_artifacts_of_its_jobs(node, tmp_path):
+    job = node.run("mkdir -p dist && echo app > dist/app", artifacts=["dist"])
+    made = node.cli("node", "backup", tmp_path / "copy")
+    assert made.returncode == 0 and re.search(r", 1 log of \d+ B, 1 artifact of 4 B\n", made.stdout), made
+    made = node.cli("node", "backup", tmp_path / "bare", "--no-logs", "--no-artifacts")
+    assert made.returncode == 0 and re.fullmatch(r"made .*: database of [\d.]+ KiB\n", made.stdout), made
+    assert os.listdir(tmp_path / "bare") == ["kcx.db"]
+    restored = Node(tmp_path / "restored", data=tmp_path / "copy")
+    restored.start()
+    try:
+        assert restored.request("GET", f"/v1/jobs/{job['id']}/artifacts/dist/app").body == b"app\n"
+    finally:
+        restored.clean_up()
+
+
 def test_a_backup_copies_what_is_left_of_a_cut_log(node, tmp_path):
     job = node.run("head -c 3000000 /dev/zero | tr '\\0' x; echo end", log_limit_bytes=65536)
     assert job["log"]["cut"]
@@ -80,6 +96,10 @@ def test_a_backup_never_touches_what_is_there(node, tmp_path):
     assert refused.returncode == 2 and "--data" in refused.stderr, refused
     refused = node.cli("--data", tmp_path, "node", "backup", tmp_path / "x", data=False)
     assert refused.returncode == 2 and "no data directory" in refused.stderr, refused
+    for inside in ("", node.data / "copy", "data/../data/logs/copy"):
+        refused = node.cli("node", "backup", inside)
+        assert refused.returncode == 2, refused
+    assert not list(node.data.rglob("copy*"))
     assert sorted(os.listdir(tmp_path / "mine")) == [] and not (tmp_path / "x").exists()
 
 

@@ -200,8 +200,11 @@ void add_other_commands(CLI::App& app, invocation& to) {
   auto& backup =
     add_command(node, to, "backup", verb::node_backup,
                 "Copy the data directory of a node, running or not, so that one can be started on the copy");
-  backup.add_option("TARGET", to.backup.target, "Directory to make")->type_name("")->required();
-  backup.add_flag("--no-logs", to.backup.no_logs, "The database alone");
+  backup.add_option("TARGET", to.backup.target, "Directory to make, outside of the data directory")
+    ->type_name("")
+    ->required();
+  backup.add_flag("--no-logs", to.backup.no_logs, "Leave the logs of jobs out");
+  backup.add_flag("--no-artifacts", to.backup.no_artifacts, "Leave the artifacts of jobs out");
   add_command(node, to, "doctor", verb::node_doctor, "Look for what is wrong around a node, and tell what to do");
 
   auto& completion = add_command(app, to, "completion", verb::completion, "Print a completion script for a shell");

@@ -97,6 +97,7 @@ struct backup_flags {
   /// The directory to make.
   std::string target;
   bool no_logs = false;
+  bool no_artifacts = false;
 };
 
 struct token_flags {

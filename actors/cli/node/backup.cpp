@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -27,20 +28,28 @@ error no_backup(std::string message) {
   return {ec::invalid_setting, std::move(message), {}};
 }
 
+/// A file that is copied: both ends, and how a failure names them.
+struct open_copy {
+  int from;
+  int to;
+  const fs::path& source;
+  const fs::path& target;
+};
+
 /// Copies bytes from `begin` to `end`. Another reason to stop than a failure: the file became shorter.
-outcome copy_bytes(int from, int to, off_t begin, off_t end, const fs::path& name, std::uint64_t& bytes) {
+outcome copy_bytes(const open_copy& files, off_t begin, off_t end, std::uint64_t& bytes) {
   std::array<char, 128 * 1024> buffer;
   while (begin < end) {
     const auto wanted = std::min<std::size_t>(buffer.size(), static_cast<std::size_t>(end - begin));
-    const auto got = ::pread(from, buffer.data(), wanted, begin);
+    const auto got = ::pread(files.from, buffer.data(), wanted, begin);
     if (got < 0)
-      return system_failure("cannot read a log for " + name.string());
+      return system_failure("cannot read " + files.source.string());
     if (got == 0)
       break;
     for (ssize_t at = 0; at < got;) {
-      const auto put = ::pwrite(to, buffer.data() + at, static_cast<std::size_t>(got - at), begin + at);
+      const auto put = ::pwrite(files.to, buffer.data() + at, static_cast<std::size_t>(got - at), begin + at);
       if (put < 0)
-        return system_failure("cannot write " + name.string());
+        return system_failure("cannot write " + files.target.string());
       at += put;
     }
     begin += got;
@@ -49,15 +58,15 @@ outcome copy_bytes(int from, int to, off_t begin, off_t end, const fs::path& nam
   return done{};
 }
 
-/// Leaves holes out: the cut middle of a log may be a thousand times as large as what is kept of it.
-outcome copy_sparse(const fs::path& from, const fs::path& to, std::uint64_t& bytes) {
+/// Leaves holes out: the cut middle of a log may be a thousand times as large as what is kept of it. False if the file
+/// is not there any more: retention may have removed it meanwhile; its job's row is in the copy, and answers that.
+expected<bool> copy_sparse(const fs::path& from, const fs::path& to, std::uint64_t& bytes) {
   const unique_fd source{::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
   if (!source)
-    // Retention may have removed it meanwhile; its job's row is in the copy, and answers that the log is gone.
-    return errno == ENOENT ? outcome{done{}} : outcome{system_failure("cannot open " + from.string())};
+    return errno == ENOENT ? expected<bool>{false} : expected<bool>{system_failure("cannot read " + from.string())};
   struct stat about {};
   if (::fstat(source.value(), &about) != 0)
-    return system_failure("cannot examine " + from.string());
+    return system_failure("cannot read " + from.string());
   const unique_fd target{::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   if (!target)
     return system_failure("cannot make " + to.string());
@@ -68,53 +77,112 @@ outcome copy_sparse(const fs::path& from, const fs::path& to, std::uint64_t& byt
       break; // only a hole is left
     const auto hole = ::lseek(source.value(), begin, SEEK_HOLE);
     at = hole < 0 ? about.st_size : std::min<off_t>(hole, about.st_size);
-    if (auto copied = copy_bytes(source.value(), target.value(), begin, at, to, bytes); !copied)
-      return copied;
+    if (auto copied = copy_bytes({source.value(), target.value(), from, to}, begin, at, bytes); !copied)
+      return std::move(copied).error();
   }
   if (::ftruncate(target.value(), about.st_size) != 0)
     return system_failure("cannot write " + to.string());
+  return true;
+}
+
+outcome make_directory(const fs::path& directory) {
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_failure("cannot make " + directory.string());
   return done{};
 }
 
 using attempts = std::unordered_map<std::int64_t, std::int32_t>;
 
-/// Whether the copied database knows the attempt whose log this is ("12-1.log"). A log it does not know was begun after
-/// the copy: it would be in the way of an attempt that gets the same numbers.
-bool is_known(const fs::path& file, const attempts& latest) {
-  const auto name = file.stem().string();
+/// Whether the copied database knows the attempt ("12-1"). What it does not know was begun after the copy: it would be
+/// in the way of an attempt that gets the same numbers.
+bool is_known(std::string_view name, const attempts& latest) {
   const auto dash = name.find('-');
-  const auto job = parse_number(std::string_view{name}.substr(0, dash), 1, INT64_MAX);
+  const auto job = parse_number(name.substr(0, dash), 1, INT64_MAX);
   const auto attempt =
-    dash == std::string::npos ? std::nullopt : parse_number(std::string_view{name}.substr(dash + 1), 1, INT32_MAX);
+    dash == std::string_view::npos ? std::nullopt : parse_number(name.substr(dash + 1), 1, INT32_MAX);
   const auto found = job ? latest.find(*job) : latest.end();
   return attempt && found != latest.end() && *attempt <= found->second;
 }
 
-/// The files of one pass. What an index covers is in its log already, so indexes are copied first: then no copied one
-/// can tell of bytes that its log has not.
-outcome copy_logs(const fs::path& from, const fs::path& to, bool indexes, const attempts& latest, backup_facts& facts) {
+/// Copies the regular files of a tree that are wanted, and the directories they lie in. False if something of it went
+/// meanwhile. A directory that is not there is an empty one.
+expected<bool> copy_tree(const fs::path& from, const fs::path& to, const std::function<bool(const fs::path&)>& wanted,
+                         copied_files& facts) {
   std::error_code failed;
-  for (fs::recursive_directory_iterator entry{from, failed}, end; !failed && entry != end; entry.increment(failed)) {
-    const auto target = to / entry->path().lexically_relative(from);
+  bool whole = true;
+  fs::directory_iterator entry{from, failed};
+  if (!failed)
+    if (auto made = make_directory(to); !made)
+      return std::move(made).error();
+  for (const fs::directory_iterator end; !failed && entry != end; entry.increment(failed)) {
+    const auto target = to / entry->path().filename();
     std::error_code ignored;
+    if (entry->is_symlink(ignored))
+      continue;
     if (entry->is_directory(ignored)) {
-      if (::mkdir(target.c_str(), 0700) != 0 && errno != EEXIST)
-        return system_failure("cannot make " + target.string());
+      const auto below = copy_tree(entry->path(), target, wanted, facts);
+      if (!below)
+        return below;
+      whole = whole && *below;
       continue;
     }
-    if (!entry->is_regular_file(ignored) || (entry->path().extension() == ".idx") != indexes ||
-        !is_known(entry->path(), latest))
+    if (!entry->is_regular_file(ignored) || !wanted(entry->path()))
       continue;
-    if (auto copied = copy_sparse(entry->path(), target, facts.log_bytes); !copied)
+    const auto copied = copy_sparse(entry->path(), target, facts.bytes);
+    if (!copied)
       return copied;
-    facts.log_files += indexes ? 0 : 1;
+    whole = whole && *copied;
+    facts.files += *copied ? 1 : 0;
+  }
+  if (failed && failed != std::errc::no_such_file_or_directory)
+    return system_failure("cannot read " + from.string(), failed.value());
+  return whole && !failed;
+}
+
+/// What an index covers is in its log already, so indexes are copied first: then no copied one can tell of bytes that
+/// its log has not.
+outcome copy_logs(const fs::path& data, const fs::path& to, const attempts& latest, copied_files& facts) {
+  copied_files indexes;
+  for (const bool index : {true, false}) {
+    const auto wanted = [&](const fs::path& file) {
+      return (file.extension() == ".idx") == index && is_known(file.stem().string(), latest);
+    };
+    if (auto copied = copy_tree(data / "logs", to / "logs", wanted, index ? indexes : facts); !copied)
+      return std::move(copied).error();
+  }
+  facts.bytes += indexes.bytes;
+  return done{};
+}
+
+/// The artifacts of an attempt never change, but may be removed: then they are left out as a whole.
+outcome copy_artifacts(const fs::path& data, const fs::path& to, const attempts& latest, copied_files& facts) {
+  const auto from = data / "artifacts";
+  std::error_code failed;
+  fs::directory_iterator entry{from, failed};
+  for (const fs::directory_iterator end; !failed && entry != end; entry.increment(failed)) {
+    const auto name = entry->path().filename();
+    if (!is_known(name.string(), latest))
+      continue;
+    if (auto made = make_directory(to / "artifacts"); !made)
+      return made;
+    auto all = facts;
+    const auto target = to / "artifacts" / name;
+    const auto copied = copy_tree(
+      entry->path(), target, [](const fs::path&) { return true; }, all);
+    if (!copied)
+      return copied.error();
+    std::error_code ignored;
+    if (*copied && fs::exists(entry->path(), ignored))
+      facts = all;
+    else
+      fs::remove_all(target, ignored);
   }
   if (failed && failed != std::errc::no_such_file_or_directory)
     return system_failure("cannot read " + from.string(), failed.value());
   return done{};
 }
 
-outcome fill(const fs::path& data, const fs::path& to, bool logs, backup_facts& facts) {
+outcome fill(const fs::path& data, const fs::path& to, backup_parts with, backup_facts& facts) {
   if (auto copied = copy_database(data / "kcx.db", to / "kcx.db"); !copied)
     return copied;
   std::error_code failed;
@@ -122,49 +190,64 @@ outcome fill(const fs::path& data, const fs::path& to, bool logs, backup_facts& 
   const auto latest = latest_attempts(to / "kcx.db");
   if (!latest)
     return latest.error();
-  // After the database: none of those it knows can be missing but by removal.
-  for (const bool indexes : {true, false}) {
-    if (!logs)
-      break;
-    if (::mkdir((to / "logs").c_str(), 0700) != 0 && errno != EEXIST)
-      return system_failure("cannot make " + (to / "logs").string());
-    if (auto copied = copy_logs(data / "logs", to / "logs", indexes, *latest, facts); !copied)
+  // After the database: nothing of what it knows can be missing but by removal.
+  if (with.logs)
+    if (auto copied = copy_logs(data, to, *latest, facts.logs); !copied)
       return copied;
-  }
+  if (with.artifacts)
+    if (auto copied = copy_artifacts(data, to, *latest, facts.artifacts); !copied)
+      return copied;
   const unique_fd folder{::open(to.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!folder || ::syncfs(folder.value()) != 0)
     return system_failure("cannot sync " + to.string());
   return done{};
 }
 
-} // namespace
-
-expected<backup_facts> make_backup(const fs::path& data, const fs::path& target, bool logs) {
+/// Where the backup is to stand, if it can.
+expected<fs::path> checked_target(const fs::path& data, const fs::path& target) {
   std::error_code failed;
+  if (target.empty())
+    return no_backup("the directory of the backup needs a name");
   auto whole = fs::absolute(target, failed).lexically_normal();
   if (!whole.has_filename())
     whole = whole.parent_path();
-  auto partial = whole;
-  partial += ".partial";
-  if (!fs::exists(data / "kcx.db", failed))
+  const auto there = fs::exists(data / "kcx.db", failed);
+  if (failed)
+    return no_backup("cannot look into " + data.string() + ": " + failed.message());
+  if (!there)
     return no_backup(data.string() + " is no data directory of a node: there is no kcx.db in it");
-  for (const auto& each : {whole, partial})
+  // Inside, it would copy itself, and the next backup would copy it again.
+  const auto inside = fs::weakly_canonical(whole, failed).lexically_relative(fs::canonical(data, failed));
+  if (!inside.empty() && *inside.begin() != "..")
+    return no_backup(whole.string() + " lies inside of the data directory: name a place outside of it");
+  for (const auto& each : {whole, fs::path{whole.string() + ".partial"}})
     if (fs::exists(fs::symlink_status(each, failed)))
       return no_backup(each.string() + " exists already; " +
-                       (each == partial ? "a backup that was broken off left it, remove it" : "name a new directory"));
+                     (each == whole ? "name a new directory" : "a backup that was broken off left it, remove it"));
+  return whole;
+}
+
+} // namespace
+
+expected<backup_facts> make_backup(const fs::path& data, const fs::path& target, backup_parts with) {
+  auto whole = checked_target(data, target);
+  if (!whole)
+    return std::move(whole).error();
+  const fs::path partial{whole->string() + ".partial"};
   if (::mkdir(partial.c_str(), 0700) != 0)
     return system_failure("cannot make " + partial.string());
   backup_facts facts;
-  auto filled = fill(data, partial, logs, facts);
-  if (filled && ::rename(partial.c_str(), whole.c_str()) != 0)
+  auto filled = fill(data, partial, with, facts);
+  if (filled && ::rename(partial.c_str(), whole->c_str()) != 0)
     filled = system_failure("cannot rename " + partial.string());
   if (!filled) {
+    std::error_code failed;
     fs::remove_all(partial, failed);
     return std::move(filled).error();
   }
-  const unique_fd parent{::open(whole.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const unique_fd parent{::open(whole->parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!parent || ::fsync(parent.value()) != 0)
-    return system_failure("cannot sync " + whole.parent_path().string());
+    return system_failure("cannot sync " + whole->parent_path().string());
   return facts;
 }
 

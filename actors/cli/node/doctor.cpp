@@ -5,6 +5,7 @@
 #include "storage/sqlite/maintenance.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -99,12 +100,12 @@ finding check_space(const fs::path& data) {
   return {"free space", verdict::ok, std::move(seen), ""};
 }
 
-/// Whether a node holds the directory's lock. Read from the kernel's list: to try the lock could keep a node that
-/// starts at that moment from getting it.
-bool held(const fs::path& data) {
+/// Whether a node holds the directory's lock; nothing if that cannot be seen, with errno. Read from the kernel's list:
+/// to try the lock could keep a node that starts at that moment from getting it.
+std::optional<bool> held(const fs::path& data) {
   struct stat about {};
   if (::stat((data / "node.lock").c_str(), &about) != 0)
-    return false;
+    return errno == ENOENT ? std::optional{false} : std::nullopt;
   const auto inode = ':' + std::to_string(about.st_ino) + ' ';
   std::ifstream locks{"/proc/locks"};
   for (std::string line; std::getline(locks, line);)
@@ -113,10 +114,23 @@ bool held(const fs::path& data) {
   return false;
 }
 
+/// What to do where this account may not look.
+std::string ask_its_account(const fs::path& data) {
+  struct stat about {};
+  return ::stat(data.c_str(), &about) == 0 ? "Run kcx as " + account(about.st_uid) + "."
+                                           : "Run kcx as the account of the node.";
+}
+
 finding check_node(const fs::path& data, const node_answer& answer) {
-  const bool locked = held(data);
   if (!answer.node.is_object()) {
-    if (locked)
+    const auto locked = held(data);
+    if (!locked)
+      return {"node", verdict::fail,
+              "whether one runs cannot be seen: " + (data / "node.lock").string() + ": " + std::strerror(errno),
+              ask_its_account(data)};
+    if (*locked && answer.not_asked)
+      return {"node", verdict::fail, "one runs but cannot be asked: " + answer.failure, ask_its_account(data)};
+    if (*locked)
       return {"node", verdict::fail, "it runs but does not answer: " + answer.failure,
               "Look at its log. If it is stuck: /actors on its inspection port tells where."};
     return {"node", verdict::warn, "none runs on this data directory", "kcx-node --data " + data.string()};
@@ -124,9 +138,8 @@ finding check_node(const fs::path& data, const node_answer& answer) {
   const auto pid = answer.node.value("pid", 0);
   if (!answer.ready)
     return {"node", verdict::warn,
-            "process " + std::to_string(pid) +
-              " runs but is not ready: it starts, drains, or its database does not answer",
-            "curl its /readyz to learn which."};
+            "process " + std::to_string(pid) + " runs but is not ready: " + visible(answer.not_ready),
+            "Look again in a moment; its log tells more."};
   return {"node", verdict::ok, "process " + std::to_string(pid) + " is ready", ""};
 }
 
@@ -160,8 +173,14 @@ finding check_clock(const std::optional<database_report>& database) {
 
 finding check_database(const fs::path& data, std::optional<database_report>& report) {
   auto examined = examine_database(data / "kcx.db");
+  if (!examined && examined.error().code == ec::not_found && held(data).value_or(false))
+    return {"database", verdict::fail, "kcx.db is gone while a node runs: nothing more is accepted",
+            "Stop the node and put the file back, or restore a backup (docs/operations.md)."};
   if (!examined && examined.error().code == ec::not_found)
     return {"database", verdict::warn, "there is none yet", "The node makes it at its first start."};
+  // Nothing is known of the file then, least of all that it is damaged.
+  if (!examined && examined.error().code == ec::system_failed)
+    return {"database", verdict::fail, examined.error().message, ask_its_account(data)};
   if (!examined)
     return {"database", verdict::fail, examined.error().message,
             "Stop the node and restore a backup (docs/operations.md)."};
@@ -174,7 +193,7 @@ finding check_database(const fs::path& data, std::optional<database_report>& rep
             "sound; version " + std::to_string(report->version) + ", the node brings it to " +
               std::to_string(report->known_version),
             ""};
-  return {"database", verdict::ok, "sound; " + std::to_string(report->jobs) + " jobs", ""};
+  return {"database", verdict::ok, "sound; " + counted(report->jobs, "job"), ""};
 }
 
 finding check_wal(const fs::path& data) {

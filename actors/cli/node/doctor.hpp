@@ -36,8 +36,12 @@ struct node_answer {
   std::vector<std::int64_t> running;
   /// /readyz said yes.
   bool ready = false;
+  /// What /readyz said otherwise.
+  std::string not_ready;
   /// Why there is no answer.
   std::string failure;
+  /// Nothing was sent, as its address or its token cannot be read.
+  bool not_asked = false;
 };
 
 /// Every check, in an order that begins with what the others rest on.

@@ -28,22 +28,37 @@ expected<std::string> data_directory_of(const invocation& what) {
     ec::invalid_setting, "this looks at the files of the node: name its data directory by --data, no URL", {}};
 }
 
+/// The text of several lines as one.
+std::string without_end(std::string text) {
+  text.erase(text.find_last_not_of('\n') + 1);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 node_answer ask(const invocation& what) {
   node_answer answer;
   node_client node{what.where};
   const auto about = node.call("GET", "/v1/node", nullptr, std::chrono::seconds{10});
   if (!about || !about->ok()) {
-    answer.failure = about ? "HTTP status " + std::to_string(about->status) : about.error().message;
+    answer.failure = about ? without_end(problem_text(about->status, about->body)) : about.error().message;
+    answer.not_asked = !about && about.error().code == ec::invalid_setting;
     return answer;
   }
   answer.node = about->document;
   const auto ready = node.call("GET", "/readyz", nullptr, std::chrono::seconds{10});
   answer.ready = ready && ready->ok();
+  if (!answer.ready)
+    answer.not_ready = ready ? without_end(problem_text(ready->status, ready->body)) : ready.error().message;
   if (const auto workers = node.call("GET", "/v1/workers", nullptr, std::chrono::seconds{10}); workers && workers->ok())
     for (const auto& worker : workers->document.value("items", json::array()))
       if (worker.is_object() && worker.contains("job") && worker["job"].is_number_integer())
         answer.running.push_back(worker["job"].get<std::int64_t>());
   return answer;
+}
+
+std::string files_text(const copied_files& copied, std::string_view kind) {
+  return ", " + counted(static_cast<std::int64_t>(copied.files), kind) + " of " +
+         size_text(static_cast<double>(copied.bytes));
 }
 
 std::string name_of(verdict how) {
@@ -95,7 +110,8 @@ int node_backup(const invocation& what) {
   const auto data = data_directory_of(what);
   if (!data)
     return tell(data.error());
-  const auto made = make_backup(*data, what.backup.target, !what.backup.no_logs);
+  const backup_parts with{!what.backup.no_logs, !what.backup.no_artifacts};
+  const auto made = make_backup(*data, what.backup.target, with);
   if (!made) {
     const auto code = tell(made.error());
     return code == exit_codes::usage ? code : exit_codes::failed;
@@ -103,12 +119,15 @@ int node_backup(const invocation& what) {
   if (what.json)
     std::cout << dumped({{"target", what.backup.target},
                          {"database_bytes", made->database_bytes},
-                         {"log_files", made->log_files},
-                         {"log_bytes", made->log_bytes}});
+                         {"log_files", made->logs.files},
+                         {"log_bytes", made->logs.bytes},
+                         {"artifact_files", made->artifacts.files},
+                         {"artifact_bytes", made->artifacts.bytes}});
   else
     std::cout << "made " << what.backup.target << ": database of "
-              << size_text(static_cast<double>(made->database_bytes)) << ", " << made->log_files << " logs of "
-              << size_text(static_cast<double>(made->log_bytes)) << '\n';
+              << size_text(static_cast<double>(made->database_bytes))
+              << (with.logs ? files_text(made->logs, "log") : "")
+              << (with.artifacts ? files_text(made->artifacts, "artifact") : "") << '\n';
   return flushed(exit_codes::success);
 }
 
