@@ -134,6 +134,13 @@ def test_errors_have_exit_codes_of_their_own(node):
     assert unreachable.returncode == 3 and unreachable.stderr
 
 
+def test_processor_time_is_limited_in_whole_seconds(node):
+    done = node.cli("run", "--limit-cpu", "1", "--shell", "while :; do :; done")
+    # Where soft and hard limit are one, the kernel chooses.
+    assert done.returncode in (128 + signal.SIGXCPU, 128 + signal.SIGKILL), done
+    assert node.cli("run", "--limit-cpu", "500ms", "--", "true").returncode == 2
+
+
 def test_status_and_summary_tell_who_cancelled_a_job_and_what_a_blocked_one_waits_for(node):
     first = node.submit("sleep 600", cancel_grace_s=0.5)
     second = node.submit("true", needs=[first["id"]], group="g", weight=2, time_limit_s=90)

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace kcx::cli {
@@ -18,6 +19,16 @@ using nlohmann::json;
 bool is_variable(std::string_view name) {
   constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
   return !name.empty() && name.find_first_not_of(letters) == std::string_view::npos && (name[0] < '0' || name[0] > '9');
+}
+
+/// Whether JSON can hold it.
+bool is_text(const json& value) {
+  try {
+    std::ignore = value.dump();
+    return true;
+  } catch (const json::type_error&) {
+    return false;
+  }
 }
 
 outcome add_variable(const std::string& word, json& env) {
@@ -70,8 +81,11 @@ expected<std::string> read_secret(const std::string& file, std::istream& standar
     value.pop_back();
   if (value.ends_with('\r'))
     value.pop_back();
+  const auto name = file == "-" ? std::string{"standard input"} : file;
   if (value.empty())
-    return refused((file == "-" ? "standard input" : file) + " holds no secret: it is empty");
+    return refused(name + " holds no secret: it is empty");
+  if (!is_text(value))
+    return refused(name + " holds bytes that are no UTF-8 text, which a secret must be");
   return value;
 }
 
@@ -125,7 +139,7 @@ void set_fields(const job_flags& flags, json& document) {
 void set_limits(const job_flags& flags, json& document) {
   auto limits = json::object();
   set(limits, "memory_bytes", flags.memory_bytes);
-  set(limits, "cpu_s", flags.cpu);
+  set(limits, "cpu_s", flags.cpu_s);
   set(limits, "open_files", flags.open_files);
   set(limits, "processes", flags.processes);
   set(limits, "file_bytes", flags.file_bytes);
@@ -148,7 +162,10 @@ outcome set_needs(const job_flags& flags, json& document) {
     const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
     if (problem != std::errc{} || end != digits.data() + digits.size())
       return refused("option --need cannot be \"" + word + "\"; allowed is the number of a job, as in 12 or 12:always");
-    needs.push_back({{"id", id}, {"if", colon == std::string::npos ? "success" : word.substr(colon + 1)}});
+    const auto when = colon == std::string::npos ? "success" : word.substr(colon + 1);
+    if (when != "success" && when != "failure" && when != "always")
+      return refused("option --need cannot be \"" + word + "\"; behind the number is success, failure or always");
+    needs.push_back({{"id", id}, {"if", when}});
   }
   document["needs"] = std::move(needs);
   return done{};
@@ -164,14 +181,14 @@ outcome set_metadata(const job_flags& flags, json& document) {
   return done{};
 }
 
-/// An argument may hold any bytes, JSON only UTF-8.
+/// An argument may hold any bytes, JSON only UTF-8. Names the field: what it came from, a flag, a file or a variable of
+/// the environment, is told by that.
 outcome check_text(const json& document) {
-  try {
-    std::ignore = document.dump();
-    return done{};
-  } catch (const json::type_error&) {
-    return refused("a word of the command line is no UTF-8 text, which a job document must be");
-  }
+  for (const auto& [field, value] : document.items())
+    if (!is_text(value))
+      return refused("what is given for " + (is_text(field) ? field : "a field") +
+                     " is no UTF-8 text, which a job document must be");
+  return done{};
 }
 
 } // namespace
@@ -191,6 +208,8 @@ outcome read_env_file(std::istream& in, const std::string& file, json& env) {
     auto equals = text.find('=');
     if (equals == std::string_view::npos || !is_variable(text.substr(0, equals)))
       return refused(file + ":" + std::to_string(number) + ": not a line KEY=VALUE");
+    if (!is_text(text))
+      return refused(file + ":" + std::to_string(number) + ": no UTF-8 text, which a variable must be");
     env[std::string{text.substr(0, equals)}] = text.substr(equals + 1);
   }
   return done{};
@@ -210,6 +229,8 @@ expected<secret_values> read_secrets(const job_flags& flags, std::istream& stand
     const char* value = std::getenv(name.c_str());
     if (value == nullptr)
       return refused("option --secret " + name + ": the environment of kcx has no such variable");
+    if (!is_text(value))
+      return refused("option --secret " + name + ": its value is no UTF-8 text, which a secret must be");
     secrets[name] = value;
   }
   for (const auto& word : flags.secret_files) {

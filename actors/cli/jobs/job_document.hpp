@@ -64,11 +64,11 @@ struct job_flags {
   std::optional<std::int64_t> max_interrupts;
   std::optional<std::int64_t> log_limit_bytes;
   std::optional<std::int64_t> memory_bytes;
+  std::optional<std::int64_t> cpu_s;
   std::optional<std::int64_t> open_files;
   std::optional<std::int64_t> processes;
   std::optional<std::int64_t> file_bytes;
 
-  std::optional<std::chrono::milliseconds> cpu;
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<std::chrono::milliseconds> no_output_limit;
   std::optional<std::chrono::milliseconds> wait_limit;

@@ -74,6 +74,15 @@ void add_artifact_command(CLI::App& app, invocation& to) {
              "a number from 1");
 }
 
+/// Both at once could mean either of two sets of jobs.
+void require_ids_or_filter(const invocation& to, const char* command, const std::string& filter) {
+  const bool filtered = to.list.given() || to.all;
+  if (to.ids.empty() && !filtered)
+    throw CLI::ValidationError(command, "give numbers of jobs, or " + filter);
+  if (!to.ids.empty() && filtered)
+    throw CLI::ValidationError(command, "give either numbers of jobs or " + filter + ", not both");
+}
+
 void add_job_commands(CLI::App& app, invocation& to) {
   auto& run = add_command(app, to, "run", verb::run, "Submit a job or a pipeline, follow it and exit with its code");
   add_job_options(run, to.job);
@@ -104,8 +113,7 @@ void add_job_commands(CLI::App& app, invocation& to) {
   add_filter(cancel, to.list);
   cancel.callback([&to] {
     to.what = verb::cancel;
-    if (to.ids.empty() && !to.list.given())
-      throw CLI::ValidationError("cancel", "needs numbers of jobs, or options that say which");
+    require_ids_or_filter(to, "cancel", "options that say which");
   });
 }
 
@@ -127,6 +135,11 @@ void add_queue_commands(CLI::App& app, invocation& to) {
   add_number(change, "--priority", to.job.priority, "From -100 to 100");
   add_text(change, "--run-at", "TIME", to.job.run_at, "Not before this time; \"now\" for as soon as it can");
   add_texts(change, "-l,--label", "LABEL", to.job.labels, "Run only on workers that have LABEL, instead of the former");
+  change.callback([&to] {
+    to.what = verb::change;
+    if (!to.job.priority && !to.job.run_at && to.job.labels.empty())
+      throw CLI::ValidationError("change", "give what is to change: --priority, --run-at or --label");
+  });
 
   auto& dead = add_group(app, "dead-letters", "Jobs that failed after the last of several attempts");
   auto& list = add_command(dead, to, "list", verb::dead_letters_list, "List them, newest first");
@@ -138,6 +151,10 @@ void add_queue_commands(CLI::App& app, invocation& to) {
     add_ids(command, to.ids, true, false);
     add_filter(command, to.list);
     command.add_flag("--all", to.all, "All of them");
+    command.callback([&to, what, name] {
+      to.what = what;
+      require_ids_or_filter(to, name, "--project, --queue or --name, or --all");
+    });
   }
 
   add_command(app, to, "queues", verb::queues, "Show queues with unfinished jobs, and paused ones");
@@ -155,8 +172,8 @@ void add_queue_commands(CLI::App& app, invocation& to) {
 void add_token_commands(CLI::App& app, invocation& to) {
   auto& token = add_group(app, "token", "Tokens: who may call the node");
   auto& create = add_command(token, to, "create", verb::token_create, "Make a token and print it, this once");
-  create.add_option("NAME", to.token.name, "What it is for; unique")->type_name("")->required();
-  add_texts(create, "--scope", "SCOPE", to.token.scopes, "What it allows: read, submit, work, cancel or admin")
+  refuse_empty(create.add_option("NAME", to.token.name, "What it is for; unique")->type_name("")->required(), "NAME");
+  add_texts(create, "-s,--scope", "SCOPE", to.token.scopes, "What it allows: read, submit, work, cancel or admin")
     ->required()
     ->check(CLI::IsMember({"read", "submit", "work", "cancel", "admin"}));
   add_duration(create, "--expires-in", to.token.expires_in, "It ends after this long; never unless given");
@@ -200,9 +217,10 @@ void add_other_commands(CLI::App& app, invocation& to) {
   auto& backup =
     add_command(node, to, "backup", verb::node_backup,
                 "Copy the data directory of a node, running or not, so that one can be started on the copy");
-  backup.add_option("TARGET", to.backup.target, "Directory to make, outside of the data directory")
-    ->type_name("")
-    ->required();
+  refuse_empty(backup.add_option("TARGET", to.backup.target, "Directory to make, outside of the data directory")
+                 ->type_name("")
+                 ->required(),
+               "TARGET");
   backup.add_flag("--no-logs", to.backup.no_logs, "Leave the logs of jobs out");
   backup.add_flag("--no-artifacts", to.backup.no_artifacts, "Leave the artifacts of jobs out");
   add_command(node, to, "doctor", verb::node_doctor, "Look for what is wrong around a node, and tell what to do");
@@ -217,8 +235,20 @@ void add_other_commands(CLI::App& app, invocation& to) {
                     "fish:  kcx completion fish > ~/.config/fish/completions/kcx.fish");
 }
 
+/// What stands behind "--" is no argument that CLI11 knows of.
+class usage_formatter : public CLI::Formatter {
+public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    auto line = CLI::Formatter::make_usage(app, std::move(name));
+    if (app->get_name() == "run" || app->get_name() == "submit")
+      line.insert(line.find_last_not_of('\n') + 1, " [-- COMMAND...]");
+    return line;
+  }
+};
+
 std::unique_ptr<CLI::App> make_app(invocation& to) {
   auto app = std::make_unique<CLI::App>("kcx: submit CI/CD jobs to a kcx-node and follow them.\n", "kcx");
+  app->formatter(std::make_shared<usage_formatter>()); // before the subcommands, which take it over
   app->set_help_flag("-h,--help", "Print this help and exit");
   app->get_formatter()->column_width(32);
   app->require_subcommand(1);
@@ -232,7 +262,15 @@ std::unique_ptr<CLI::App> make_app(invocation& to) {
   return app;
 }
 
-/// The words of the subcommand that was being read, for "kcx run --help".
+/// The subcommand that was being read.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto* at = &app;
+  while (!at->get_subcommands().empty())
+    at = at->get_subcommands().front();
+  return *at;
+}
+
+/// Its words, for "kcx run --help".
 std::string chosen_path(const CLI::App& app) {
   std::string path = "kcx";
   for (const auto* at = &app; !at->get_subcommands().empty();) {
@@ -275,6 +313,9 @@ expected<invocation> parse_command_line(const std::vector<std::string>& argument
   try {
     app->parse(own);
   } catch (const CLI::CallForHelp&) {
+    // The help of kcx is no answer to a subcommand that there is not.
+    if (const auto words = app->remaining(true); !words.empty() && chosen(*app).get_require_subcommand_min() > 0)
+      return wrong(*app, "unknown option or word \"" + words.front() + '"');
     to.answer = app->help();
     return to;
   } catch (const CLI::CallForVersion& version) {

@@ -23,7 +23,8 @@ void add_place_options(CLI::App& to, job_flags& job) {
   add_secret_options(to, job);
   add_text(to, "--metadata", "JSON", job.metadata, "A JSON object kept with the job");
   add_text(to, "-C,--working-dir", "DIR", job.working_dir, "Directory to run in; a fresh workspace unless given");
-  add_text(to, "--keep-workspace", "WHEN", job.keep_workspace, "Keep the workspace: never, on_failure or always");
+  add_choice(to, "--keep-workspace", "WHEN", job.keep_workspace, {"never", "on_failure", "always"},
+             "Keep the workspace: never, on_failure or always");
   add_texts(to, "--artifact", "GLOB", job.artifacts,
             "Keep what of the workspace matches, as \"dist\" or \"reports/**/*.xml\"");
   add_text(to, "--webhook", "URL", job.webhook, "Tell this address how the job ends");
@@ -41,15 +42,24 @@ void add_order_options(CLI::App& to, job_flags& job) {
             "Run after job ID ended; WHEN it must have: success, failure or always [success]");
   add_text(to, "-g,--group", "NAME", job.group, "Jobs of one group run in order, one at a time");
   add_number(to, "--group-limit", job.group_limit, "Jobs of the group at once [1]");
-  add_text(to, "--supersede", "WHICH", job.supersede,
-           "Cancel older jobs of the group: queued, or running ones too [none]");
+  add_choice(to, "--supersede", "WHICH", job.supersede, {"none", "queued", "running"},
+             "Cancel older jobs of the group: queued, or running ones too [none]");
   add_text(to, "--idempotency-key", "KEY", job.idempotency_key,
            "Sent again with the same KEY, it is not submitted twice");
   add_text(to, "--unique-key", "KEY", job.unique_key, "At most one unfinished job has KEY");
-  add_text(to, "--on-conflict", "WHAT", job.on_conflict,
-           "When an unfinished job has the key: reject, return (that job) or replace (it) [reject]");
-  add_text(to, "--on-interrupt", "WHAT", job.on_interrupt, "When its worker or node dies: fail or requeue [fail]");
+  add_choice(to, "--on-conflict", "WHAT", job.on_conflict, {"reject", "return", "replace"},
+             "When an unfinished job has the key: reject, return (that job) or replace (it) [reject]");
+  add_choice(to, "--on-interrupt", "WHAT", job.on_interrupt, {"fail", "requeue"},
+             "When its worker or node dies: fail or requeue [fail]");
   add_number(to, "--max-interrupts", job.max_interrupts, "Queue it again at most N times after interrupts [3]");
+}
+
+/// The system counts no parts of a second.
+std::optional<std::int64_t> parse_whole_seconds(const std::string& text) {
+  const auto time = parse_duration(text);
+  if (!time || time->count() % 1'000 != 0)
+    return std::nullopt;
+  return time->count() / 1'000;
 }
 
 void add_limit_options(CLI::App& to, job_flags& job) {
@@ -59,7 +69,8 @@ void add_limit_options(CLI::App& to, job_flags& job) {
   add_duration(to, "--cancel-grace", job.cancel_grace, "Time between SIGTERM and SIGKILL when it is ended [10s]");
   add_size(to, "--log-limit", job.log_limit_bytes, "Log kept of each attempt");
   add_size(to, "--limit-memory", job.memory_bytes, "Address space of each of its processes");
-  add_duration(to, "--limit-cpu", job.cpu, "Processor time of each of its processes");
+  add_value(to, "--limit-cpu", "DURATION", "Processor time of each of its processes, in whole seconds", job.cpu_s,
+            parse_whole_seconds, "a duration of whole seconds such as 10s or 2m");
   add_number(to, "--limit-open-files", job.open_files, "Open files of each of its processes [1024]");
   add_number(to, "--limit-processes", job.processes, "Processes of its account");
   add_size(to, "--limit-file", job.file_bytes, "Size of a file it writes");

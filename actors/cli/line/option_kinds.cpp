@@ -1,9 +1,28 @@
 #include "actors/cli/line/option_kinds.hpp"
 
+#include <algorithm>
+
 namespace kcx::cli {
 
 void refuse(const std::string& option, const std::string& value, const std::string& allowed) {
   throw CLI::ValidationError(option, "cannot be \"" + value + "\"; allowed is " + allowed);
+}
+
+std::string choices_text(const choices& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string{words[i]};
+  return text;
+}
+
+CLI::Option* add_choice(CLI::App& to, const std::string& name, const char* type, std::optional<std::string>& target,
+                        const choices& words, const std::string& description) {
+  auto assign = [&target, name, words](const std::string& text) {
+    if (std::find(words.begin(), words.end(), text) == words.end())
+      refuse(name, text, choices_text(words));
+    target = text;
+  };
+  return to.add_option_function<std::string>(name, assign, description)->type_name(type);
 }
 
 CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, std::vector<std::string>& target,
@@ -16,8 +35,35 @@ CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, 
     ->allow_extra_args(false);
 }
 
+namespace {
+
+/// "failed", or several with commas, as the API takes them.
+void add_states(std::string_view words, std::vector<std::string>& states) {
+  const choices known{"scheduled", "blocked",   "queued",    "running",     "cancelling", "succeeded",
+                      "failed",    "timed_out", "cancelled", "interrupted", "skipped"};
+  for (;;) {
+    const auto word = words.substr(0, words.find(','));
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      refuse("--state", std::string{word}, choices_text(known));
+    states.emplace_back(word);
+    if (word.size() == words.size())
+      return;
+    words.remove_prefix(word.size() + 1);
+  }
+}
+
+} // namespace
+
 void add_filter(CLI::App& to, list_flags& list) {
-  add_texts(to, "-s,--state", "STATE", list.states, "Only jobs in this state");
+  auto read = [&list](const std::vector<std::string>& words) {
+    for (const auto& word : words)
+      add_states(word, list.states);
+  };
+  to.add_option_function<std::vector<std::string>>("-s,--state", read, "Only jobs in this state; may be repeated")
+    ->type_name("STATE")
+    ->expected(1)
+    ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+    ->allow_extra_args(false);
   add_text(to, "-p,--project", "NAME", list.project, "Only jobs of this project");
   add_text(to, "-q,--queue", "NAME", list.queue, "Only jobs of this queue");
   add_text(to, "-n,--name", "NAME", list.name, "Only jobs of this name");
@@ -50,7 +96,7 @@ void refuse_empty(CLI::Option* option, const char* placeholder) {
 }
 
 void add_name(CLI::App& to, const char* placeholder, const char* description, std::vector<std::string>& names) {
-  to.add_option(placeholder, names, description)->type_name("")->required()->expected(1);
+  refuse_empty(to.add_option(placeholder, names, description)->type_name("")->required()->expected(1), placeholder);
 }
 
 } // namespace kcx::cli

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kcx::cli {
@@ -58,6 +59,14 @@ CLI::Option* add_duration(CLI::App& to, const std::string& name, Duration& targe
     "a duration such as 500ms, 30s or 2m");
 }
 
+/// One of these words, and how they read in a sentence: "fail or requeue".
+using choices = std::vector<std::string_view>;
+[[nodiscard]] std::string choices_text(const choices& words);
+
+/// A text that must be one of `words`.
+CLI::Option* add_choice(CLI::App& to, const std::string& name, const char* type, std::optional<std::string>& target,
+                        const choices& words, const std::string& description);
+
 /// One word each time it is given.
 CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, std::vector<std::string>& target,
                        const std::string& description);
@@ -68,7 +77,10 @@ void add_filter(CLI::App& to, list_flags& list);
 /// Numbers of jobs, the positional arguments.
 void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required = true);
 
-/// One positional argument that must be given.
+/// Refuses a positional argument that is empty, which a URL or a path must not end with.
+void refuse_empty(CLI::Option* option, const char* placeholder);
+
+/// One positional argument that must be given and not be empty.
 void add_name(CLI::App& to, const char* placeholder, const char* description, std::vector<std::string>& names);
 
 } // namespace kcx::cli

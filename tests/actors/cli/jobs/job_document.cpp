@@ -56,7 +56,7 @@ CAF_TEST(every flag has its field) {
   flags.on_interrupt = "requeue";
   flags.user = "ci";
   flags.memory_bytes = 1024;
-  flags.cpu = 1500ms;
+  flags.cpu_s = 90;
   flags.open_files = 10;
   flags.processes = 20;
   flags.file_bytes = 30;
@@ -94,7 +94,7 @@ CAF_TEST(every flag has its field) {
       {"keep_workspace", "always"},
       {"on_interrupt", "requeue"},
       {"user", "ci"},
-      {"limits", {{"memory_bytes", 1024}, {"cpu_s", 1.5}, {"open_files", 10}, {"processes", 20}, {"file_bytes", 30}}},
+      {"limits", {{"memory_bytes", 1024}, {"cpu_s", 90}, {"open_files", 10}, {"processes", 20}, {"file_bytes", 30}}},
       {"run_at", "2026-01-31T12:00:00Z"},
       {"unique_key", "k"},
       {"group", "g"},
@@ -214,6 +214,8 @@ CAF_TEST(a need that is no number of a job is refused) {
   flags.argv = {"x"};
   flags.needs = {"twelve"};
   CAF_CHECK(refused(flags, "--need"));
+  flags.needs = {"12:sometimes"};
+  CAF_CHECK(refused(flags, "success, failure or always"));
 }
 
 CAF_TEST(secrets come from the environment or from files and never from the command line) {
@@ -236,6 +238,23 @@ CAF_TEST(secrets come from the environment or from files and never from the comm
   flags.secret_files.clear();
   flags.secrets = {"KCX_TEST_ABSENT"};
   CAF_CHECK(refused(flags, "KCX_TEST_ABSENT"));
+}
+
+CAF_TEST(bytes that are no text are refused with the file they are in) {
+  temp_dir dir;
+  write_file(dir / "secret", "\xff\xfe");
+  write_file(dir / "env", "A=1\nB=\xff\n");
+  ::setenv("KCX_TEST_BYTES", "\xff", 1);
+  job_flags flags;
+  flags.argv = {"x"};
+  flags.secret_files = {"A=" + (dir / "secret").string()};
+  CAF_CHECK(refused(flags, (dir / "secret").string() + " holds bytes that are no UTF-8 text"));
+  flags.secret_files.clear();
+  flags.secrets = {"KCX_TEST_BYTES"};
+  CAF_CHECK(refused(flags, "option --secret KCX_TEST_BYTES: its value is no UTF-8 text"));
+  flags.secrets.clear();
+  flags.env_files = {(dir / "env").string()};
+  CAF_CHECK(refused(flags, "env:2: no UTF-8 text"));
 }
 
 CAF_TEST(what is shown of a submission hides its secrets) {

@@ -104,9 +104,51 @@ CAF_TEST(wrong usage is refused with the word that is wrong) {
   CAF_CHECK(refused({"--bogus", "list"}, "--bogus"));
 }
 
+CAF_TEST(numbers and filters together are refused) {
+  CAF_CHECK(refused({"cancel", "70", "--project", "other"}, "either numbers of jobs or options"));
+  CAF_CHECK(refused({"cancel"}, "give numbers of jobs"));
+  for (const char* command : {"requeue", "discard"}) {
+    CAF_CHECK(refused({"dead-letters", command, "70", "--all"}, "either numbers of jobs or --project"));
+    CAF_CHECK(refused({"dead-letters", command, "70", "-q", "x"}, "either numbers"));
+    CAF_CHECK(refused({"dead-letters", command}, "or --all"));
+    CAF_CHECK(parsed({"dead-letters", command, "--all"}).all);
+    CAF_CHECK(parsed({"dead-letters", command, "70"}).ids.size() == 1);
+  }
+}
+
+CAF_TEST(words that are known beforehand are checked here) {
+  CAF_CHECK(refused({"run", "--on-conflict", "x", "--", "a"}, "allowed is reject, return or replace"));
+  CAF_CHECK(refused({"run", "--keep-workspace", "x", "--", "a"}, "never, on_failure or always"));
+  CAF_CHECK(refused({"run", "--supersede", "x", "--", "a"}, "none, queued or running"));
+  CAF_CHECK(refused({"run", "--on-interrupt", "x", "--", "a"}, "fail or requeue"));
+  CAF_CHECK(refused({"list", "--state", "done"}, "--state: cannot be \"done\""));
+  CAF_CHECK(refused({"list", "--state", "failed,"}, "--state: cannot be \"\""));
+  CAF_CHECK(
+    (parsed({"list", "-s", "failed,timed_out", "-s", "queued"}).list.states == words{"failed", "timed_out", "queued"}));
+  CAF_CHECK(parsed({"run", "--on-conflict", "return", "--", "a"}).job.on_conflict == "return");
+}
+
+CAF_TEST(the system counts processor time in whole seconds) {
+  CAF_CHECK(parsed({"run", "--limit-cpu", "2m", "--", "x"}).job.cpu_s == 120);
+  CAF_CHECK(parsed({"run", "--limit-cpu", "10", "--", "x"}).job.cpu_s == 10);
+  CAF_CHECK(refused({"run", "--limit-cpu", "1.5", "--", "x"}, "whole seconds"));
+}
+
+CAF_TEST(what would do nothing or go astray is refused) {
+  CAF_CHECK(refused({"change", "1"}, "--priority, --run-at or --label"));
+  for (const words& each : {words{"pause", ""}, words{"resume", ""}, words{"cordon", ""}, words{"node", "backup", ""},
+                            words{"token", "create", "", "-s", "read"}})
+    CAF_CHECK(refused(each, "cannot be \"\""));
+}
+
 CAF_TEST(help of a subcommand tells its own options) {
   CAF_CHECK(parsed({"--help"}).answer.find("completion") != std::string::npos);
   CAF_CHECK(parsed({"run", "--help"}).answer.find("--max-attempts") != std::string::npos);
   CAF_CHECK(parsed({"node", "drain", "--help"}).answer.find("Take no new jobs") != std::string::npos);
+  for (const char* command : {"run", "submit"})
+    CAF_CHECK(parsed({command, "--help"}).answer.find(" [FILE] [-- COMMAND...]\n") != std::string::npos);
+  CAF_CHECK(parsed({"status", "--help"}).answer.find("COMMAND...") == std::string::npos);
+  CAF_CHECK(refused({"no-such", "--help"}, "\"no-such\""));
+  CAF_CHECK(refused({"node", "no-such", "--help"}, "\"no-such\""));
   CAF_CHECK(parsed({"--version"}).answer == "kcx " KCX_VERSION "\n");
 }
