@@ -27,7 +27,13 @@ expected<std::string> read_token(const std::string& file) {
 
 expected<std::string> read_address(const std::string& data) {
   auto file = data + "/node.json";
+  errno = 0;
   std::ifstream in{file};
+  if (!in && errno != ENOENT)
+    return error{ec::invalid_setting,
+                 "cannot read " + file +
+                   ", which tells where the node listens: " + std::generic_category().message(errno),
+                 {}};
   if (!in)
     return error{ec::system_failed,
                  "no node runs on the data directory " + data + " (there is no " + file +
@@ -48,6 +54,18 @@ expected<std::string> find_token(const node_location& where) {
     return read_token(where.data + "/admin.token");
   return error{
     ec::invalid_setting, "no token for " + where.url + ": name a file by --token-file, or set KCX_TOKEN", {}};
+}
+
+/// The API lies at the root of its port: with a path in front, every call would go elsewhere than was meant.
+outcome check_url(const std::string& url) {
+  const auto scheme = url.find("://");
+  const auto path = scheme == std::string::npos ? scheme : url.find_first_of("/?#", scheme + 3);
+  if (path == std::string::npos || url.substr(path) == "/")
+    return done{};
+  return error{ec::invalid_setting,
+               "\"" + url + "\" is no URL of a node: nothing can stand behind the port; write it as " +
+                 url.substr(0, path),
+               {}};
 }
 
 reply to_reply(http::response from) {
@@ -84,6 +102,8 @@ node_location completed(node_location given, const std::function<const char*(con
 outcome node_client::connect() {
   if (client_)
     return done{};
+  if (auto checked = check_url(where_.url); !checked)
+    return checked;
   auto token = find_token(where_);
   auto url = where_.url.empty() ? read_address(where_.data) : expected<std::string>{where_.url};
   // A directory without a node has no token either; that no node runs is what helps.

@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -164,6 +165,9 @@ std::optional<error> client::impl::connect() {
   close();
   reused_ = false;
   auto unreachable = [this](error_code ec) {
+    if (ec.category() == asio::error::get_ssl_category() &&
+        ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_WRONG_VERSION_NUMBER)
+      return error{ec::system_failed, "cannot reach " + to.url + ": the port does not speak TLS; try http://", {}};
     return error{ec == beast::error::timeout ? ec::timeout : ec::system_failed,
                  "cannot reach " + to.url + ": " + ec.message() + "; is the node running?",
                  {}};

@@ -134,6 +134,11 @@ def test_errors_have_exit_codes_of_their_own(node):
     assert unreachable.returncode == 3 and unreachable.stderr
 
 
+def test_tls_on_a_port_that_does_not_speak_it_is_told(node):
+    done = node.cli("list", data=False, env={"KCX_URL": node.url.replace("http:", "https:"), "KCX_TOKEN": node.token})
+    assert done.returncode == 3 and "does not speak TLS" in done.stderr, done
+
+
 def test_processor_time_is_limited_in_whole_seconds(node):
     done = node.cli("run", "--limit-cpu", "1", "--shell", "while :; do :; done")
     # Where soft and hard limit are one, the kernel chooses.

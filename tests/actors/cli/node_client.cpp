@@ -64,12 +64,21 @@ CAF_TEST(what is missing is told and tells here from there) {
   CAF_REQUIRE(!no_node.has_value());
   CAF_CHECK(no_node.error().code == ec::system_failed);
   CAF_CHECK(no_node.error().message.find("no node runs") != std::string::npos);
+  std::filesystem::create_symlink("node.json", dir / "node.json");
+  auto unreadable = node_client{{"", "", "", dir.path(), ""}}.call("GET", "/x");
+  CAF_CHECK(unreadable.error().code == ec::invalid_setting);
+  CAF_CHECK(unreadable.error().message.find("cannot read " + (dir / "node.json").string()) == 0);
+  CAF_CHECK(unreadable.error().message.find("Too many levels of symbolic links") != std::string::npos);
   auto no_token = node_client{{"http://127.0.0.1:1", "", "", "", ""}}.call("GET", "/x");
   CAF_CHECK(no_token.error().code == ec::invalid_setting);
   auto no_file = node_client{{"http://127.0.0.1:1", "", "/no/such", "", ""}}.call("GET", "/x");
   CAF_CHECK(no_file.error().code == ec::invalid_setting);
   auto no_url = node_client{{"nonsense", "t", "", "", ""}}.call("GET", "/x");
   CAF_CHECK(no_url.error().code == ec::invalid_setting);
+  auto with_path = node_client{{"http://127.0.0.1:1/kcx", "t", "", "", ""}}.call("GET", "/x");
+  CAF_CHECK(with_path.error().code == ec::invalid_setting);
+  CAF_CHECK(with_path.error().message.find("write it as http://127.0.0.1:1") != std::string::npos);
+  CAF_CHECK(node_client({"http://127.0.0.1:1/", "t", "", "", ""}).call("GET", "/x").error().code == ec::system_failed);
   auto refused = node_client{{"http://127.0.0.1:1", "t", "", "", ""}}.call("GET", "/x");
   CAF_CHECK(refused.error().code == ec::system_failed);
 }
