@@ -1,7 +1,9 @@
 // kcx: the command line client of kcx-node.
+#include "actors/cli/command_support.hpp"
 #include "actors/cli/commands.hpp"
 #include "actors/cli/exit_code.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -15,12 +17,12 @@ int run(const std::vector<std::string>& arguments) {
   using namespace kcx::cli;
   auto what = parse_command_line(arguments);
   if (!what) {
-    std::cerr << "kcx: " << what.error().message << '\n';
-    return exit_codes::usage;
+    const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+    return tell(std::find(arguments.begin(), dashes, "--json") != dashes, what.error());
   }
   if (!what->answer.empty()) {
-    std::cout << what->answer << std::flush;
-    return std::cout ? exit_codes::success : exit_codes::failed;
+    std::cout << what->answer;
+    return flushed(exit_codes::success);
   }
   what->where = completed(std::move(what->where), [](const char* name) -> const char* { return std::getenv(name); });
   return carry_out(*what);

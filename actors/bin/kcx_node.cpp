@@ -117,8 +117,11 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (!settings->answer.empty()) {
-    std::fputs(settings->answer.c_str(), stdout);
-    return 0;
+    // Whatever could not be written makes one of the two fail.
+    if (std::fputs(settings->answer.c_str(), stdout) >= 0 && std::fflush(stdout) == 0)
+      return 0;
+    std::perror("kcx-node: cannot write standard output");
+    return 1;
   }
   kcx::set_up_logging(settings->log);
   prepare_process();

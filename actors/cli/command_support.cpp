@@ -2,7 +2,9 @@
 
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/view/describe.hpp"
+#include "actors/cli/view/screen.hpp"
 
+#include <cerrno>
 #include <iostream>
 #include <utility>
 
@@ -19,16 +21,47 @@ std::string dumped(const json& document) {
 }
 
 int flushed(int code) {
-  std::cout.flush();
-  return std::cout || code != exit_codes::success ? code : exit_codes::failed;
+  // The cause is that of the write that failed, be it this one or one before.
+  if (std::cout) {
+    errno = 0;
+    std::cout.flush();
+  }
+  if (std::cout)
+    return code;
+  std::cerr << cannot_write_output(errno) << '\n';
+  return code == exit_codes::success ? exit_codes::failed : code;
 }
 
-int tell(const error& failure) {
+int flushed_or_told(int code, const json& made) {
+  code = flushed(code);
+  if (std::cout || made.empty())
+    return code;
+  std::cerr << "kcx: made all the same:";
+  for (const auto& job : made)
+    std::cerr << " job " << job.value("id", std::int64_t{0});
+  std::cerr << '\n';
+  return code;
+}
+
+int tell(bool as_json, const error& failure) {
+  const bool here = failure.code == ec::invalid_setting || failure.code == ec::invalid_input;
+  const auto code = here ? exit_codes::usage : exit_codes::unreachable;
+  if (as_json) {
+    json problem{
+      {"title", here ? "Wrong usage" : "Failure"}, {"code", to_string(failure.code)}, {"detail", failure.message}};
+    for (const auto& field : failure.fields)
+      problem["errors"].push_back({{"pointer", field.pointer}, {"detail", field.detail}});
+    std::cerr << dumped(problem);
+    return code;
+  }
   std::cerr << "kcx: " << failure.message << '\n';
   for (const auto& field : failure.fields)
     std::cerr << "  " << field.pointer << ": " << field.detail << '\n';
-  const bool here = failure.code == ec::invalid_setting || failure.code == ec::invalid_input;
-  return here ? exit_codes::usage : exit_codes::unreachable;
+  return code;
+}
+
+int tell(const invocation& what, const error& failure) {
+  return tell(what.json, failure);
 }
 
 int tell(const invocation& what, const reply& refusal) {
@@ -39,16 +72,19 @@ int tell(const invocation& what, const reply& refusal) {
   return exit_codes::refused;
 }
 
-int tell_lost(std::int64_t id, const error& lost) {
-  std::cerr << "kcx: " << lost.message << "\nkcx: what became of job " << id
-            << " is unknown; it goes on if the node does. Ask again with \"kcx wait " << id << "\" or \"kcx status "
-            << id << "\"\n";
+int tell_lost(const invocation& what, std::int64_t id, const error& lost) {
+  const auto number = std::to_string(id);
+  const auto advice = "what became of job " + number +
+                      " is unknown; it goes on if the node does. Ask again with \"kcx wait " + number +
+                      "\" or \"kcx status " + number + '"';
+  const auto between = what.json ? "; " : "\nkcx: ";
+  tell(what, error{lost.code, lost.message + between + advice, {}});
   return exit_codes::unreachable;
 }
 
 int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end) {
   if (end.lost)
-    return tell_lost(id, *end.lost);
+    return tell_lost(what, id, *end.lost);
   if (end.refusal)
     return tell(what, *end.refusal);
   if (end.left) {
@@ -64,7 +100,7 @@ std::optional<json> get_or_tell(const invocation& what, node_client& node, std::
   auto answer = node.call(method, target, body);
   if (answer && answer->ok())
     return std::move(answer->document);
-  code = answer ? tell(what, *answer) : tell(answer.error());
+  code = answer ? tell(what, *answer) : tell(what, answer.error());
   return std::nullopt;
 }
 

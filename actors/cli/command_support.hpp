@@ -21,15 +21,20 @@ namespace kcx::cli {
 /// As --json prints it.
 [[nodiscard]] std::string dumped(const nlohmann::json& document);
 
-/// Flushes standard output. If it was closed, nobody sees the result, so success becomes a failure.
+/// Flushes standard output. If that cannot be written, nobody sees the result: this is told, and success becomes a
+/// failure.
 [[nodiscard]] int flushed(int code);
+/// The same, and tells the numbers of jobs that were made and whose answers could not be printed.
+[[nodiscard]] int flushed_or_told(int code, const nlohmann::json& made);
 
-/// Tells what is wrong on standard error; the exit code for it.
-int tell(const error& failure);
+/// Tells what is wrong on standard error, with --json as a problem document; the exit code for it.
+int tell(const invocation& what, const error& failure);
 int tell(const invocation& what, const reply& refusal);
+/// The same where there is no invocation, as the command line could not be read.
+int tell(bool as_json, const error& failure);
 
 /// The node went away while a job was followed: what becomes of the job is unknown.
-int tell_lost(std::int64_t id, const error& lost);
+int tell_lost(const invocation& what, std::int64_t id, const error& lost);
 /// Why following ended, if not with the job's end; the exit code, otherwise the job's.
 int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end);
 

@@ -134,6 +134,25 @@ def test_errors_have_exit_codes_of_their_own(node):
     assert unreachable.returncode == 3 and unreachable.stderr
 
 
+@pytest.mark.parametrize("program", ["kcx", "kcx-node"])
+@pytest.mark.parametrize("question", ["--help", "--man", "--version"])
+def test_an_answer_that_cannot_be_printed_is_a_failure(program, question):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([BUILD / program, question], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30,
+                              check=False)
+    assert done.returncode == 1 and "No space left on device" in done.stderr, done
+
+
+def test_a_closed_pipe_is_no_success(node):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([BUILD / "kcx", "--data", node.data, "run", "--", "echo", "out"], stdin=subprocess.DEVNULL,
+                          stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writer)
+    assert done.returncode == 1 and "cannot write standard output: Broken pipe" in done.stderr, done
+    assert node.jobs()[0]["state"] == "succeeded"
+
+
 def test_tls_on_a_port_that_does_not_speak_it_is_told(node):
     done = node.cli("list", data=False, env={"KCX_URL": node.url.replace("http:", "https:"), "KCX_TOKEN": node.token})
     assert done.returncode == 3 and "does not speak TLS" in done.stderr, done

@@ -1,12 +1,13 @@
 #include "actors/cli/follow/events.hpp"
 
+#include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/follow/event_reader.hpp"
+#include "actors/cli/member.hpp"
 #include "actors/cli/view/screen.hpp"
 #include "actors/cli/view/text.hpp"
 #include "actors/http/message.hpp"
 
-#include <iostream>
 #include <thread>
 
 namespace kcx::cli {
@@ -30,9 +31,7 @@ std::string target_of(const invocation& what, const std::string& last_id) {
 }
 
 std::string line_of(const json& event) {
-  const auto text = [&](const char* name) {
-    return event.value(name, json{}).is_string() ? event.value(name, "") : "";
-  };
+  const auto text = [&](const char* name) { return text_at(event, name); };
   auto line = text("at") + "  job " + std::to_string(event.value("job", std::int64_t{0})) + " " + text("name") + "  " +
               text("state");
   if (const auto reason = text("reason"); !reason.empty())
@@ -75,14 +74,10 @@ int follow_events(const invocation& what) {
       longest_silence);
     if (!open)
       return exit_codes::failed;
-    if (answer && !answer->ok() && answer->status < 500) {
-      std::cerr << "kcx: " << problem_text(answer->status, answer->body);
-      return exit_codes::refused;
-    }
-    if (std::chrono::steady_clock::now() - last_heard >= what.patience) {
-      std::cerr << "kcx: " << (answer ? "the node ended the stream" : answer.error().message) << '\n';
-      return exit_codes::unreachable;
-    }
+    if (answer && !answer->ok() && answer->status < 500)
+      return tell(what, *answer);
+    if (std::chrono::steady_clock::now() - last_heard >= what.patience)
+      return tell(what, answer ? error{ec::system_failed, "the node ended the stream", {}} : answer.error());
     if (!std::exchange(told, true))
       out.note("the connection was lost; trying again");
     std::this_thread::sleep_for(500ms);

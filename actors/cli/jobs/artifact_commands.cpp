@@ -67,7 +67,7 @@ public:
   int fetch(const std::string& path) {
     const auto place = fs::path{what_.artifacts.directory} / path;
     if (!stays_below(path))
-      return tell(error{ec::system_failed, "the node names a file outside of what a job can keep: " + path, {}});
+      return tell(what_, error{ec::system_failed, "the node names a file outside of what a job can keep: " + path, {}});
     std::error_code failed;
     fs::create_directories(place.parent_path(), failed);
     if (failed)
@@ -99,13 +99,13 @@ private:
     if (!written)
       return failure(cannot_write(part));
     if (!answer)
-      return tell(answer.error());
+      return tell(what_, answer.error());
     return answer->ok() ? exit_codes::success : tell(what_, *answer);
   }
 
   /// Of this machine, not of the node.
-  static int failure(const error& why) {
-    tell(why);
+  [[nodiscard]] int failure(const error& why) const {
+    tell(what_, why);
     return exit_codes::failed;
   }
 

@@ -22,13 +22,13 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using clock_type = std::chrono::steady_clock;
 
-// -- logs
-// ----------------------------------------------------------------------------------------------------------------
+// -- logs -------------------------------------------------------------------------------------------------------------
 
-std::string log_target(const invocation& what) {
+/// `attempt` 0: the latest.
+std::string log_target(const invocation& what, std::int32_t attempt) {
   auto target = job_target(what.ids.front()) + "/log?";
-  if (what.log.attempt)
-    target += "attempt=" + std::to_string(*what.log.attempt) + '&';
+  if (attempt > 0)
+    target += "attempt=" + std::to_string(attempt) + '&';
   if (what.log.tail)
     target += "tail=" + std::to_string(*what.log.tail) + '&';
   if (what.log.timestamps)
@@ -39,11 +39,21 @@ std::string log_target(const invocation& what) {
 
 int print_log(const invocation& what) {
   node_client node{what.where};
+  const auto id = what.ids.front();
+  auto attempt = what.log.attempt;
+  int code = exit_codes::success;
+  // JSON tells whose log it is; so that a retry in between changes nothing, it is asked for then.
+  if (what.json && !attempt) {
+    const auto job = get_or_tell(what, node, "GET", job_target(id), code);
+    if (!job)
+      return code;
+    attempt = job->value("attempt", 0);
+  }
   screen out{true};
   std::string text;
   bool written = true;
   auto answer = node.stream(
-    log_target(what),
+    log_target(what, attempt.value_or(0)),
     [&](std::string_view piece) {
       if (what.json)
         text += piece;
@@ -53,19 +63,22 @@ int print_log(const invocation& what) {
     },
     60s);
   if (!answer)
-    return tell(answer.error());
+    return tell(what, answer.error());
   if (!answer->ok())
     return tell(what, *answer);
+  if (!written)
+    return exit_codes::failed;
   if (what.json)
-    std::cout << dumped({{"id", what.ids.front()}, {"text", text}});
-  return flushed(written ? exit_codes::success : exit_codes::failed);
+    std::cout << dumped({{"id", id}, {"attempt", *attempt}, {"text", text}});
+  return flushed(exit_codes::success);
 }
 
-// -- status, wait, cancel
-// ------------------------------------------------------------------------------------------------
+// -- status, wait, cancel ---------------------------------------------------------------------------------------------
 
-/// Prints the jobs as asked for: one as it is, several as items.
+/// Prints the jobs as asked for: one as it is, several as items. Nothing where there is none but errors.
 void print_jobs(const invocation& what, const json& jobs) {
+  if (jobs.empty())
+    return;
   if (what.json) {
     std::cout << dumped(what.ids.size() == 1 && jobs.size() == 1 ? jobs.front() : json{{"items", jobs}});
     return;
@@ -99,8 +112,8 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
       return std::nullopt;
     }
     if (deadline && clock_type::now() >= *deadline) {
-      std::cerr << "kcx: job " << id << " is not final after the time given by --timeout\n";
-      code = exit_codes::unreachable;
+      code = tell(
+        what, error{ec::timeout, "job " + std::to_string(id) + " is not final after the time given by --timeout", {}});
       return std::nullopt;
     }
     if (!unknown) {
@@ -109,15 +122,14 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
     }
     lost_since = lost_since.value_or(clock_type::now());
     if (clock_type::now() - *lost_since >= what.patience) {
-      code = answer ? tell(what, *answer) : tell_lost(id, answer.error());
+      code = answer ? tell(what, *answer) : tell_lost(what, id, answer.error());
       return std::nullopt;
     }
     std::this_thread::sleep_for(500ms);
   }
 }
 
-// -- list
-// ----------------------------------------------------------------------------------------------------------------
+// -- list -------------------------------------------------------------------------------------------------------------
 
 std::string list_target(const list_flags& flags, std::int64_t limit, const std::string& cursor) {
   auto target = "/v1/jobs?limit=" + std::to_string(limit);
@@ -158,10 +170,9 @@ int print_logs(const invocation& what) {
   auto end = follow_job(what.where, options, out);
   if (end.lost || end.refusal)
     return tell_follow_end(what, options.job, end);
-  if (end.log_complete)
-    return exit_codes::success;
-  std::cerr << "kcx: the log above is not complete\n";
-  return exit_codes::failed;
+  if (!end.log_complete && !out.broken())
+    std::cerr << "kcx: the log above is not complete\n";
+  return end.log_complete ? exit_codes::success : exit_codes::failed;
 }
 
 int show_status(const invocation& what) {

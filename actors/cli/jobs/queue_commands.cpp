@@ -1,11 +1,13 @@
 #include "actors/cli/jobs/queue_commands.hpp"
 
 #include "actors/cli/command_support.hpp"
+#include "actors/cli/member.hpp"
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
 #include "actors/cli/view/text.hpp"
 #include "actors/http/message.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <iostream>
 #include <unistd.h>
@@ -17,23 +19,35 @@ namespace {
 
 using nlohmann::json;
 
-/// The same call for each id; prints one document each, or with --json one or an array as items.
-int for_each_id(const invocation& what, std::string_view method, const std::function<std::string(std::int64_t)>& target,
-                const json& body, const std::function<std::string(std::int64_t, const json&)>& line) {
+/// The same call for each id.
+struct each_call {
+  std::string_view method;
+  std::function<std::string(std::int64_t)> target;
+  json body = nullptr;
+  /// The answer as a line.
+  std::function<std::string(std::int64_t, const json&)> line;
+  /// What --json prints where the answer has no body: {"id":3,"removed":true}.
+  const char* done = "done";
+  /// Each answer is a job that was made.
+  bool makes_jobs = false;
+};
+
+/// Prints one line each, or with --json one document, or several as items.
+int for_each_id(const invocation& what, const each_call& each) {
   node_client node{what.where};
   auto documents = json::array();
   int code = 0;
   for (const auto id : what.ids) {
-    const auto answer = get_or_tell(what, node, method, target(id), code, body);
+    auto answer = get_or_tell(what, node, each.method, each.target(id), code, each.body);
     if (!answer)
       continue;
-    documents.push_back(*answer);
+    documents.push_back(answer->is_null() ? json{{"id", id}, {each.done, true}} : *std::move(answer));
     if (!what.json)
-      std::cout << line(id, *answer) << '\n';
+      std::cout << each.line(id, documents.back()) << '\n';
   }
   if (what.json && !documents.empty())
     std::cout << dumped(what.ids.size() == 1 ? documents.front() : json{{"items", documents}});
-  return flushed(code);
+  return each.makes_jobs ? flushed_or_told(code, documents) : flushed(code);
 }
 
 /// One call without a job; prints its answer as JSON, or `line` of it.
@@ -48,8 +62,8 @@ int once(const invocation& what, std::string_view method, const std::string& tar
   return flushed(code);
 }
 
-std::string count_of(const json& document, const char* key) {
-  return std::to_string(document.value(key, std::int64_t{0}));
+std::int64_t count_of(const json& document, const char* key) {
+  return document.value(key, std::int64_t{0});
 }
 
 /// What the filter options say, as a body.
@@ -73,8 +87,8 @@ std::string created_line(std::int64_t id, const json& job) {
 }
 
 std::string queue_line(const json& queue) {
-  std::string text = visible(queue.value("name", "")) + ": " + count_of(queue, "queued") + " queued, " +
-                     count_of(queue, "running") + " running";
+  std::string text = visible(queue.value("name", "")) + ": " + std::to_string(count_of(queue, "queued")) + " queued, " +
+                     std::to_string(count_of(queue, "running")) + " running";
   if (queue.value("paused", false))
     text += ", paused";
   return text;
@@ -85,26 +99,33 @@ std::string queue_line(const json& queue) {
 int retry_jobs(const invocation& what) {
   const auto secrets = read_secrets(what.job, std::cin);
   if (!secrets)
-    return tell(secrets.error());
+    return tell(what, secrets.error());
   json body = nullptr;
   if (!secrets->empty())
     body["secrets"] = *secrets;
-  return for_each_id(
-    what, "POST", [](std::int64_t id) { return job_target(id) + "/retry"; }, body, created_line);
+  return for_each_id(what, {.method = "POST",
+                            .target = [](std::int64_t id) { return job_target(id) + "/retry"; },
+                            .body = body,
+                            .line = created_line,
+                            .makes_jobs = true});
 }
 
 int remove_jobs(const invocation& what) {
-  return for_each_id(what, "DELETE", job_target, nullptr,
-                     [](std::int64_t id, const json&) { return "job " + std::to_string(id) + " removed"; });
+  return for_each_id(what,
+                     {.method = "DELETE",
+                      .target = job_target,
+                      .line = [](std::int64_t id, const json&) { return "job " + std::to_string(id) + " removed"; },
+                      .done = "removed"});
 }
 
 int explain(const invocation& what) {
-  return for_each_id(
-    what, "GET", [](std::int64_t id) { return job_target(id) + "/why"; }, nullptr,
-    [](std::int64_t id, const json& why) {
-      return "job " + std::to_string(id) + " " + visible(why.value("state", "")) + ": " +
-             visible(why.value("text", ""));
-    });
+  return for_each_id(what, {.method = "GET",
+                            .target = [](std::int64_t id) { return job_target(id) + "/why"; },
+                            .line =
+                              [](std::int64_t id, const json& why) {
+                                return "job " + std::to_string(id) + " " + visible(text_at(why, "state")) + ": " +
+                                       visible(text_at(why, "text"));
+                              }});
 }
 
 int change(const invocation& what) {
@@ -115,12 +136,16 @@ int change(const invocation& what) {
     patch["run_at"] = *what.job.run_at == "now" ? json(nullptr) : json(*what.job.run_at);
   if (!what.job.labels.empty())
     patch["labels"] = what.job.labels;
-  return for_each_id(what, "PATCH", job_target, patch, [](std::int64_t, const json& job) { return job_summary(job); });
+  return for_each_id(
+    what, {.method = "PATCH", .target = job_target, .body = patch, .line = [](std::int64_t, const json& job) {
+             return job_summary(job);
+           }});
 }
 
 int cancel_matching(const invocation& what) {
   return once(what, "POST", "/v1/jobs/cancel", filter_document(what.list), [](const json& answer) {
-    return count_of(answer, "cancelled") + " jobs cancelled, " + count_of(answer, "cancelling") + " told to end";
+    return counted(count_of(answer, "cancelled"), "job") + " cancelled, " +
+           std::to_string(count_of(answer, "cancelling")) + " told to end";
   });
 }
 
@@ -139,7 +164,10 @@ int list_dead_letters(const invocation& what) {
   const auto page = get_or_tell(what, node, "GET", target, code);
   if (!page)
     return code;
-  std::cout << (what.json ? dumped(*page) : jobs_text(page->value("items", json::array()), look_of(STDOUT_FILENO)));
+  const auto items = page->value("items", json::array());
+  std::cout << (what.json       ? dumped(*page)
+                : items.empty() ? "no dead letters\n"
+                                : jobs_text(items, look_of(STDOUT_FILENO)));
   return flushed(code);
 }
 
@@ -148,16 +176,17 @@ int requeue_or_discard(const invocation& what) {
   const std::string action = requeue ? "/requeue" : "/discard";
   if (!what.ids.empty())
     return for_each_id(
-      what, "POST", [&](std::int64_t id) { return "/v1/dead-letters/" + std::to_string(id) + action; }, nullptr,
-      [&](std::int64_t id, const json& job) {
-        return requeue ? created_line(id, job) : "job " + std::to_string(id) + " is no dead letter any more";
-      });
-  const auto filter = filter_document(what.list);
-  if (filter.empty() && !what.all)
-    return tell(error{ec::invalid_setting, "give numbers of jobs, --project, --queue or --name, or --all", {}});
-  return once(what, "POST", "/v1/dead-letters" + action, filter, [&](const json& answer) {
-    return count_of(answer, requeue ? "requeued" : "discarded") + (requeue ? " jobs requeued, " : " jobs discarded, ") +
-           count_of(answer, "refused") + " refused";
+      what, {.method = "POST",
+             .target = [&](std::int64_t id) { return "/v1/dead-letters/" + std::to_string(id) + action; },
+             .line =
+               [&](std::int64_t id, const json& job) {
+                 return requeue ? created_line(id, job) : "job " + std::to_string(id) + " is no dead letter any more";
+               },
+             .done = "discarded",
+             .makes_jobs = requeue});
+  return once(what, "POST", "/v1/dead-letters" + action, filter_document(what.list), [&](const json& answer) {
+    return counted(count_of(answer, requeue ? "requeued" : "discarded"), "job") +
+           (requeue ? " requeued, " : " discarded, ") + std::to_string(count_of(answer, "refused")) + " refused";
   });
 }
 
@@ -193,7 +222,7 @@ int list_workers(const invocation& what) {
 
 int change_slots(const invocation& what) {
   return once(what, "PATCH", "/v1/node", {{"slots", what.slots.value_or(1)}},
-              [](const json& node) { return "the node has " + count_of(node, "slots") + " slots"; });
+              [](const json& node) { return "the node has " + counted(count_of(node, "slots"), "slot"); });
 }
 
 } // namespace kcx::cli

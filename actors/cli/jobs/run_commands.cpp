@@ -8,6 +8,7 @@
 #include "actors/cli/pipeline/follow_pipeline.hpp"
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
+#include "actors/cli/view/text.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -53,10 +54,10 @@ bool rest(const invocation& what) {
 
 /// Sends until the node has answered. One key goes with every try, so that the jobs are there once, however often the
 /// connection breaks. A node that could not be reached at all is not waited for.
-expected<reply> send(const invocation& what, const json& document, const std::string& key, screen& out) {
+/// `sent` tells whether it may have come to the node.
+expected<reply> send(const invocation& what, const json& document, const std::string& key, screen& out, bool& sent) {
   node_client node{what.where};
   node.use_idempotency_key(key);
-  bool sent = false;
   const auto began = clock_type::now();
   for (;;) {
     auto answer = node.call("POST", "/v1/jobs", document);
@@ -76,13 +77,16 @@ std::optional<json> submit(const invocation& what, const submission& made, scree
   if (what.what == verb::run)
     block_signals();
   const auto key = what.job.idempotency_key.empty() ? random_key() : what.job.idempotency_key;
-  auto answer = send(what, made.document, key, out);
+  bool sent = false;
+  auto answer = send(what, made.document, key, out, sent);
   if (answer && answer->ok())
     return std::move(answer->document);
   if (!answer) {
-    code = tell(answer.error());
-    if (code == exit_codes::unreachable)
-      std::cerr << "kcx: with --idempotency-key " << key << " it can be sent again and is there once\n";
+    auto failure = std::move(answer).error();
+    if (sent)
+      failure.message += std::string{what.json ? "; " : "\nkcx: "} + "with --idempotency-key " + key +
+                         " it can be sent again and is there once";
+    code = tell(what, failure);
     return std::nullopt;
   }
   if (!what.json && answer->document.is_object())
@@ -91,10 +95,13 @@ std::optional<json> submit(const invocation& what, const submission& made, scree
   return std::nullopt;
 }
 
+json jobs_of(const json& accepted) {
+  return accepted.contains("items") ? accepted["items"] : json::array({accepted});
+}
+
 std::vector<std::int64_t> ids_of(const json& accepted) {
   std::vector<std::int64_t> ids;
-  const auto items = accepted.contains("items") ? accepted["items"] : json::array({accepted});
-  for (const auto& job : items)
+  for (const auto& job : jobs_of(accepted))
     ids.push_back(job.value("id", std::int64_t{0}));
   return ids;
 }
@@ -120,7 +127,7 @@ int run_one(const invocation& what, const json& job, screen& out) {
   }
   if (!end.log_complete)
     std::cerr << "kcx: the log above is not complete; \"kcx logs " << options.job << "\" prints all of it\n";
-  return code;
+  return code == exit_codes::success && out.broken() ? exit_codes::failed : code;
 }
 
 std::string ids_text(const std::vector<std::int64_t>& ids) {
@@ -137,10 +144,11 @@ int tell_pipeline_end(const invocation& what, const pipeline& plan, const pipeli
   if (end.refusal)
     code = tell(what, *end.refusal);
   if (end.lost)
-    code = tell(*end.lost);
+    code = tell(what, *end.lost);
   if (end.left)
     code = 130;
-  if (end.refusal || end.lost || end.left)
+  // With JSON, standard error is a document and the items have the numbers.
+  if (!what.json && (end.refusal || end.lost || end.left))
     std::cerr << "kcx: what becomes of the jobs is unknown here; ask again with \"kcx wait " << ids_text(options.ids)
               << "\"\n";
   if (end.log_missing)
@@ -155,8 +163,9 @@ int run_pipeline(const invocation& what, const pipeline& plan, const json& accep
   options.fail_fast = what.run.fail_fast;
   options.patience = what.patience;
   if (options.ids.size() != plan.jobs.size())
-    return tell(error{ec::internal, "the node accepted another number of jobs than were sent", {}});
-  out.note(std::to_string(options.ids.size()) + " jobs submitted: " + std::to_string(options.ids.front()) +
+    return tell(what, error{ec::internal, "the node accepted another number of jobs than were sent", {}});
+  out.note(counted(static_cast<std::int64_t>(options.ids.size()), "job") +
+           " submitted: " + std::to_string(options.ids.front()) +
            (options.ids.size() == 1 ? "" : " to " + std::to_string(options.ids.back())));
   const auto end = follow_pipeline(what.where, plan, options, out);
   const auto code = tell_pipeline_end(what, plan, options, end);
@@ -174,7 +183,7 @@ int with_accepted(const invocation& what,
                   const std::function<int(const submission& made, const json& accepted, screen& out)>& go_on) {
   const auto made = read_submission(what.job, std::cin);
   if (!made)
-    return tell(made.error());
+    return tell(what, made.error());
   if (what.run.dry_run) {
     std::cout << dumped(made->shown());
     return flushed(exit_codes::success);
@@ -194,7 +203,7 @@ int submit_jobs(const invocation& what) {
     else
       for (const auto id : ids_of(accepted))
         std::cout << id << '\n';
-    return flushed(exit_codes::success);
+    return flushed_or_told(exit_codes::success, jobs_of(accepted));
   });
 }
 

@@ -109,11 +109,11 @@ int node_drain(const invocation& what) {
 int node_backup(const invocation& what) {
   const auto data = data_directory_of(what);
   if (!data)
-    return tell(data.error());
+    return tell(what, data.error());
   const backup_parts with{!what.backup.no_logs, !what.backup.no_artifacts};
   const auto made = make_backup(*data, what.backup.target, with);
   if (!made) {
-    const auto code = tell(made.error());
+    const auto code = tell(what, made.error());
     return code == exit_codes::usage ? code : exit_codes::failed;
   }
   if (what.json)
@@ -134,7 +134,7 @@ int node_backup(const invocation& what) {
 int node_doctor(const invocation& what) {
   const auto data = data_directory_of(what);
   if (!data)
-    return tell(data.error());
+    return tell(what, data.error());
   const auto all = examine_node(*data, ask(what));
   const bool failed = std::any_of(all.begin(), all.end(), [](const auto& each) { return each.how == verdict::fail; });
   if (what.json) {

@@ -47,10 +47,15 @@ int token_create(const invocation& what) {
   if (what.json)
     std::cout << dumped(*made);
   else
-    std::cout << made->value("token", "") << std::endl;
-  if (!what.quiet)
-    std::cerr << "token " << made->value("id", std::int64_t{0}) << " made; it is not shown again\n";
-  return flushed(code);
+    std::cout << made->value("token", "") << '\n';
+  code = flushed(code);
+  const auto id = made->value("id", std::int64_t{0});
+  if (!std::cout)
+    std::cerr << "kcx: token " << id << " is made all the same and cannot be shown again: \"kcx token revoke " << id
+              << "\" ends it\n";
+  else if (!what.quiet)
+    std::cerr << "token " << id << " made; it is not shown again\n";
+  return code;
 }
 
 int token_list(const invocation& what) {
@@ -61,7 +66,7 @@ int token_list(const invocation& what) {
     return code;
   if (what.json) {
     std::cout << dumped(*tokens);
-    return code;
+    return flushed(code);
   }
   table shown{{"ID", "NAME", "SCOPES", "EXPIRES", "LAST USED", "PER MINUTE"}, {}, {1}};
   for (const auto& each : tokens->value("items", json::array())) {
@@ -76,17 +81,23 @@ int token_list(const invocation& what) {
                           {text_of(each, "rate_limit")}});
   }
   const auto how = look_of(STDOUT_FILENO);
-  std::cout << render(shown, how.width, how.colours) << std::flush;
+  std::cout << render(shown, how.width, how.colours);
   return flushed(code);
 }
 
 int token_revoke(const invocation& what) {
   int code = exit_codes::success;
   node_client node{what.where};
+  auto revoked = json::array();
   for (const auto id : what.ids)
-    if (get_or_tell(what, node, "DELETE", "/v1/tokens/" + std::to_string(id), code) && !what.quiet)
-      std::cerr << "token " << id << " revoked\n";
-  return code;
+    if (get_or_tell(what, node, "DELETE", "/v1/tokens/" + std::to_string(id), code)) {
+      revoked.push_back({{"id", id}, {"revoked", true}});
+      if (!what.quiet)
+        std::cerr << "token " << id << " revoked\n";
+    }
+  if (what.json && !revoked.empty())
+    std::cout << dumped(what.ids.size() == 1 ? revoked.front() : json{{"items", revoked}});
+  return flushed(code);
 }
 
 } // namespace kcx::cli

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -19,6 +20,11 @@ bool is_set(const char* name) {
 }
 
 } // namespace
+
+std::string cannot_write_output(int number) {
+  const std::string line = "kcx: cannot write standard output";
+  return number == 0 ? line : line + ": " + std::strerror(number);
+}
 
 look look_of(int fd) {
   look how;
@@ -48,9 +54,19 @@ bool screen::write(std::string_view bytes) {
   if (shares_terminal_)
     erase_status();
   closed_ = !write_all(STDOUT_FILENO, bytes);
+  if (closed_) {
+    const auto line = cannot_write_output(errno) + '\n';
+    erase_status();
+    write_all(STDERR_FILENO, line);
+  }
   mid_line_ = shares_terminal_ && bytes.back() != '\n';
   draw_status();
   return !closed_;
+}
+
+bool screen::broken() {
+  const std::lock_guard lock{mutex_};
+  return closed_;
 }
 
 void screen::note(std::string_view line) {

@@ -15,6 +15,9 @@ namespace kcx::cli {
 /// What the file descriptor can take: the terminal's size, and colours unless NO_COLOR is set or TERM is "dumb".
 [[nodiscard]] look look_of(int fd);
 
+/// "kcx: cannot write standard output: No space left on device".
+[[nodiscard]] std::string cannot_write_output(int number);
+
 /// All members may be called from any thread.
 class screen {
 public:
@@ -25,8 +28,11 @@ public:
   screen(const screen&) = delete;
   screen& operator=(const screen&) = delete;
 
-  /// Writes all bytes to standard output as they are. False if it was closed: further output goes nowhere.
+  /// Writes all bytes to standard output as they are. False if that is not possible (any more): the first time this is
+  /// told on standard error, and further output goes nowhere.
   bool write(std::string_view bytes);
+  /// Something could not be written.
+  [[nodiscard]] bool broken();
 
   /// A line on standard error.
   void note(std::string_view line);

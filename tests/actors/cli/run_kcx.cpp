@@ -3,9 +3,11 @@
 #include "actors/cli/commands.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <fcntl.h>
 #include <iostream>
 #include <stdexcept>
+#include <stdio_ext.h>
 #include <unistd.h>
 #include <utility>
 
@@ -14,7 +16,7 @@ namespace kcx::test {
 using namespace kcx::cli;
 using nlohmann::json;
 
-finished run_kcx(fake_node& node, std::vector<std::string> arguments) {
+finished run_kcx(fake_node& node, std::vector<std::string> arguments, const std::string& onto) {
   arguments.insert(arguments.begin(), {"--data", node.data()});
   if (std::find(arguments.begin(), arguments.end(), "--patience") == arguments.end())
     arguments.insert(arguments.begin(), {"--patience", "200ms"});
@@ -25,17 +27,23 @@ finished run_kcx(fake_node& node, std::vector<std::string> arguments) {
   temp_dir dir;
   std::cout.flush();
   int saved[] = {::dup(STDOUT_FILENO), ::dup(STDERR_FILENO)};
-  for (auto [fd, name] : {std::pair{STDOUT_FILENO, "out"}, std::pair{STDERR_FILENO, "err"}}) {
-    int file = ::open((dir / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const std::string out = onto.empty() ? (dir / "out").string() : onto;
+  for (const auto& [fd, name] : {std::pair{STDOUT_FILENO, out}, std::pair{STDERR_FILENO, (dir / "err").string()}}) {
+    int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     ::dup2(file, fd);
     ::close(file);
   }
   finished result;
   result.code = carry_out(*what);
   std::cout.flush();
+  // What could not be written must not come where the next one writes.
+  ::__fpurge(stdout);
+  std::clearerr(stdout);
+  std::cout.clear();
   ::dup2(saved[0], STDOUT_FILENO);
   ::dup2(saved[1], STDERR_FILENO);
-  result.out = read_file(dir / "out");
+  if (onto.empty())
+    result.out = read_file(dir / "out");
   result.err = read_file(dir / "err");
   return result;
 }

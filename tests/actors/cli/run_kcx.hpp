@@ -16,8 +16,9 @@ struct finished {
   std::string err;
 };
 
-/// Carries out a command line with both outputs in files. Throws if it is refused.
-finished run_kcx(fake_node& node, std::vector<std::string> arguments);
+/// Carries out a command line with both outputs in files. Throws if it is refused. `onto` takes standard output
+/// instead, as "/dev/full".
+finished run_kcx(fake_node& node, std::vector<std::string> arguments, const std::string& onto = "");
 
 /// Job 7 with name "j" in this state, as the API shows it; `more` wins.
 std::string job(const std::string& state, nlohmann::json more = nlohmann::json::object());
