@@ -223,7 +223,7 @@ expected<fs::path> checked_target(const fs::path& data, const fs::path& target) 
   for (const auto& each : {whole, fs::path{whole.string() + ".partial"}})
     if (fs::exists(fs::symlink_status(each, failed)))
       return no_backup(each.string() + " exists already; " +
-                     (each == whole ? "name a new directory" : "a backup that was broken off left it, remove it"));
+                       (each == whole ? "name a new directory" : "a backup that was broken off left it, remove it"));
   return whole;
 }
 
