@@ -16,7 +16,7 @@ namespace kcx::cli {
 
 namespace {
 
-error refused(std::string message) {
+error unreadable(std::string message) {
   return {ec::invalid_input, std::move(message), {}};
 }
 
@@ -28,7 +28,7 @@ expected<std::string> read_text(const std::string& file, std::istream& standard_
   if (!in || in.peek() == std::ifstream::traits_type::eof()) {
     const auto number = errno;
     auto cause = number == 0 ? std::string{"the file is empty"} : std::generic_category().message(number);
-    return refused("cannot read the job file " + file + ": " + cause +
+    return unreadable("cannot read the job file " + file + ": " + cause +
                    (number == ENOENT ? "; a command would stand after \"--\"" : ""));
   }
   return std::string{std::istreambuf_iterator<char>{in}, {}};
@@ -69,13 +69,13 @@ expected<source_value> read_json(const std::string& name, const std::string& tex
     key_watch watch;
     auto value = source_value::parse(text, std::ref(watch));
     if (watch.twice())
-      return refused(name + ": an object has the key \"" + *watch.twice() + "\" twice");
+      return unreadable(name + ": an object has the key \"" + *watch.twice() + "\" twice");
     return value;
   } catch (const source_value::parse_error& failure) {
     // Its text begins with the library's own code in brackets.
     std::string_view cause = failure.what();
     cause.remove_prefix(std::min(cause.size(), cause.find("] ") + 2));
-    return refused(name + " is no JSON: " + std::string{cause});
+    return unreadable(name + " is no JSON: " + std::string{cause});
   }
 }
 
@@ -118,7 +118,7 @@ expected<source_file> source_file::parse(const std::string& file, std::string te
   }
   auto document = read_yaml(made.text_);
   if (!document)
-    return refused(file + ": " + document.error().message);
+    return unreadable(file + ": " + document.error().message);
   made.value_ = std::move(document->value);
   made.lines_ = std::move(document->lines);
   return made;
