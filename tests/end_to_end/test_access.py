@@ -54,12 +54,19 @@ def test_the_command_line_makes_lists_and_revokes_tokens(node):
     assert node.cli("token", "create", "x", "--scope", "fly").returncode == 2
 
 
+def audited(node, count, separator):
+    """What the audit lines say behind the separator, once there are so many: a line follows its answer."""
+    def lines():
+        return [line.split(separator, 1)[1] for line in node.output().splitlines() if "audit: " in line]
+    return wait_until(lambda: len(lines()) >= count and lines(), what=f"{count} lines")
+
+
 def test_each_change_leaves_a_line_that_says_who_did_what_from_where(node):
     token = node.post("/v1/tokens", {"name": "ci", "scopes": ["submit"]}, status=201)["token"]
     node.request("POST", "/v1/jobs", {"command": "true"}, token=token)
     node.request("POST", "/v1/jobs", {}, token=token)
     node.get("/v1/jobs")
-    lines = [line.split("audit: ")[1] for line in node.output().splitlines() if "audit: " in line]
+    lines = audited(node, 3, "audit: ")
     assert lines == ["admin from 127.0.0.1: POST /v1/tokens -> 201", "ci from 127.0.0.1: POST /v1/jobs -> 201",
                      "ci from 127.0.0.1: POST /v1/jobs -> 422"]
 
@@ -72,11 +79,7 @@ def test_claims_are_audited_without_their_tokens_and_signs_of_life_are_not(node)
     assert node.request("PUT", f"/v1/claims/{token}/log", b"hello").status == 200
     node.post(f"/v1/claims/{token}/complete?next=1", {"exit_code": 0})
     node.request("POST", "/v1/claims/nothing/fail").problem(404)
-    def audited():
-        return [line.split(": ", 2)[2] for line in node.output().splitlines() if "audit: " in line]
-
-    # The line follows the answer.
-    lines = wait_until(lambda: len(audited()) >= 4 and audited(), what="four lines")
+    lines = audited(node, 4, "from 127.0.0.1: ")
     assert lines == ["POST /v1/jobs -> 201", "POST /v1/claims -> 200", "POST /v1/claims/1.1.*/complete?next=1 -> 200",
                      "POST /v1/claims/{token}/fail -> 404"]
     assert token not in node.output()
