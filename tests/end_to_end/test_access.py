@@ -73,7 +73,7 @@ def test_each_change_leaves_a_line_that_says_who_did_what_from_where(node):
 
 def test_claims_are_audited_without_their_tokens_and_signs_of_life_are_not(node):
     node.submit("true", labels=["far"])
-    token = node.post("/v1/claims", {"labels": ["far"]})["items"][0]["token"]
+    token = node.post("/v1/claims?wait=10s", {"labels": ["far"]})["items"][0]["token"]
     node.post(f"/v1/claims/{token}/renew")
     node.post("/v1/claims/renew", {"tokens": [token]})
     assert node.request("PUT", f"/v1/claims/{token}/log", b"hello").status == 200
