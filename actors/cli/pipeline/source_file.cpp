@@ -29,7 +29,7 @@ expected<std::string> read_text(const std::string& file, std::istream& standard_
     const auto number = errno;
     auto cause = number == 0 ? std::string{"the file is empty"} : std::generic_category().message(number);
     return unreadable("cannot read the job file " + file + ": " + cause +
-                   (number == ENOENT ? "; a command would stand after \"--\"" : ""));
+                      (number == ENOENT ? "; a command would stand after \"--\"" : ""));
   }
   return std::string{std::istreambuf_iterator<char>{in}, {}};
 }
