@@ -76,7 +76,7 @@ outcome sqlite_store::link_needs(const submission& asked, accepted_jobs& accepte
   for (std::size_t i = 0; i < accepted.jobs.size() && refused.fields.size() < most_errors; ++i) {
     auto& job = accepted.jobs[i];
     // New ids ascend: one that does not is given back once more.
-    if (job.state != job_state::blocked || !accepted.is_new(job.id) || job.id <= last)
+    if (!accepted.is_new(job.id) || job.id <= last)
       continue;
     last = job.id;
     auto& needs = job.spec.needs;
@@ -85,7 +85,9 @@ outcome sqlite_store::link_needs(const submission& asked, accepted_jobs& accepte
     refused.fields.insert(refused.fields.end(), wrong.begin(), wrong.end());
     if (by_ref && wrong.empty())
       db_->use(sql::update_spec).bind(job.id, to_stored_json(job.spec).dump()).run();
-    linked.push_back(i);
+    // One that a later one of the array has cancelled waits for nothing; what it names must be there all the same.
+    if (job.state == job_state::blocked)
+      linked.push_back(i);
   }
   if (refused.fields.empty())
     refused.fields = find_cycle(accepted, linked, asked.several);

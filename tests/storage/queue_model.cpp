@@ -143,7 +143,7 @@ expected<std::vector<std::int64_t>> queue_model::submit(const std::vector<job_sp
   for (std::size_t i = 0; i < specs.size(); ++i) {
     auto& job = jobs.at(ids[i]);
     // One that was given for two of the array counts once.
-    if (job.state != job_state::blocked || fresh.erase(ids[i]) == 0)
+    if (fresh.erase(ids[i]) == 0)
       continue;
     auto needs = predecessors(job.spec);
     std::vector<job_need> resolved;
@@ -161,7 +161,9 @@ expected<std::vector<std::int64_t>> queue_model::submit(const std::vector<job_sp
       needs.push_back(need);
     }
     job.spec.needs = resolved;
-    blocked.emplace_back(ids[i], needs);
+    // One that a later one of the array has cancelled waits for nothing.
+    if (job.state == job_state::blocked)
+      blocked.emplace_back(ids[i], needs);
   }
   for (const auto& [id, needs] : blocked)
     if (reaches(id, id)) {
@@ -179,6 +181,8 @@ bool queue_model::reaches(std::int64_t from, std::int64_t to) const {
   while (!open.empty()) {
     const auto id = open.back();
     open.pop_back();
+    if (jobs.at(id).state != job_state::blocked)
+      continue;
     for (const auto& need : jobs.at(id).spec.needs) {
       if (need.job.value == to)
         return true;
