@@ -67,6 +67,20 @@ private:
   return {full ? ec::storage_full : ec::system_failed, std::move(what), {}};
 }
 
+/// Writes to a fixed place, as often as it takes. How many bytes were written; errno tells why they are fewer.
+[[nodiscard]] inline std::size_t write_at(int fd, std::string_view bytes, std::uint64_t offset) noexcept {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto n = ::pwrite(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
 /// Writes all of `bytes`, however often that takes. False, with errno, as soon as the system refuses.
 inline bool write_all(int fd, std::string_view bytes) noexcept {
   while (!bytes.empty()) {

@@ -16,20 +16,6 @@ constexpr std::int64_t retry_full_disk_ms = 1000;
 /// How much a log grows between two looks at the free space.
 constexpr std::uint64_t look_every = 64 * 1024;
 
-/// Writes all of it at a fixed place. Returns how much was written; errno tells why it is less.
-std::size_t write_at(int fd, std::string_view bytes, std::uint64_t offset) {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const auto n = ::pwrite(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      break;
-    done += static_cast<std::size_t>(n);
-  }
-  return done;
-}
-
 /// Gives back the disk space of [begin, to), where [begin, from) is a hole already.
 bool punch(int fd, std::uint64_t begin, std::uint64_t from, std::uint64_t to) {
   // A block that two holes share is freed only by a hole that covers all of it.

@@ -4,22 +4,20 @@
 #include "actors/http/json_body.hpp"
 #include "actors/http/openapi.hpp"
 #include "actors/http/problem.hpp"
+#include "config/units.hpp"
 #include "storage/job_json.hpp"
 
 #include <caf/send.hpp>
 
-#include <charconv>
+#include <cstdint>
 
 namespace kcx {
 
 namespace {
 
 std::optional<job_id> parse_id(std::string_view text) noexcept {
-  job_id id;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), id.value);
-  if (problem != std::errc{} || end != text.data() + text.size() || id.value < 1)
-    return std::nullopt;
-  return id;
+  const auto number = parse_number(text, 1, INT64_MAX);
+  return number ? std::optional{job_id{*number}} : std::nullopt;
 }
 
 http::response no_route(const http::request& ask, const http::routing& where) {

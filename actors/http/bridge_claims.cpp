@@ -4,36 +4,49 @@
 #include "actors/http/claim_json.hpp"
 #include "actors/http/json_body.hpp"
 #include "actors/http/problem.hpp"
+#include "config/units.hpp"
 
 #include <caf/send.hpp>
-
-#include <charconv>
 
 namespace kcx {
 
 namespace {
 
-constexpr std::uint64_t most_next = 1'000;
+constexpr std::int64_t most_next = 1'000;
 
-/// A query parameter that is a whole number; `missing` if it is not there.
-expected<std::uint64_t> whole_parameter(const http::request& ask, std::string_view name, std::uint64_t missing,
-                                        std::uint64_t most) {
+/// A query parameter that is a whole number; 0 if it is not there.
+expected<std::int64_t> whole_parameter(const http::request& ask, std::string_view name, std::int64_t most) {
   const auto text = ask.parameter(name);
   if (!text)
-    return missing;
-  std::uint64_t number = 0;
-  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (problem != std::errc{} || end != text->data() + text->size() || number > most)
+    return std::int64_t{0};
+  const auto number = parse_number(*text, 0, most);
+  if (!number)
     return error{ec::invalid_input,
                  std::string{name} + " must be a whole number up to " + std::to_string(most) + ", not \"" +
                    std::string{text->substr(0, 40)} + "\"",
                  {}};
-  return number;
+  return *number;
 }
 
 expected<std::chrono::milliseconds> wait_parameter(const http::request& ask) {
   const auto text = ask.parameter("wait");
   return text ? http::parse_wait(*text) : expected<std::chrono::milliseconds>{std::chrono::milliseconds{0}};
+}
+
+/// What a report asks for beside: so many further jobs, and how long it waits for them.
+struct next_jobs {
+  std::int64_t most = 0;
+  std::chrono::milliseconds wait{0};
+};
+
+expected<next_jobs> read_next(const http::request& ask, http::claim_end how) {
+  const auto wait = wait_parameter(ask);
+  if (!wait)
+    return wait.error();
+  const auto most = whole_parameter(ask, "next", most_next);
+  if (!most)
+    return most.error();
+  return next_jobs{how == http::claim_end::complete ? *most : 0, *wait};
 }
 
 error no_such_claim(const std::string& token) {
@@ -156,33 +169,29 @@ void http_bridge::end_claim(const call& ask, http::claim_end how) {
   auto body = http::optional_json_body(ask.request());
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));
-  const auto wait = wait_parameter(ask.request());
-  const auto next = whole_parameter(ask.request(), "next", 0, most_next);
-  if (!wait || !next)
-    return ask.answer(
-      http::problem(http::kinds::invalid_parameter, wait ? next.error().message : wait.error().message));
+  const auto next = read_next(ask.request(), how);
+  if (!next)
+    return ask.answer(http::problem(http::kinds::invalid_parameter, next.error().message));
   auto reported = http::parse_report(std::get<nlohmann::json>(body), how, *token);
   if (!reported)
     return ask.answer(reported.error());
-  reported->next.free = static_cast<std::int64_t>(how == http::claim_end::complete ? *next : 0);
+  reported->next.free = next->most;
   reported->next.claim_if_ended = true;
-  report(ask, *std::move(reported), *wait, false);
+  report(ask, *std::move(reported), next->wait, false);
 }
 
 void http_bridge::end_claims(const call& ask, http::claim_end how) {
   auto body = http::json_body(ask.request());
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));
-  const auto wait = wait_parameter(ask.request());
-  const auto next = whole_parameter(ask.request(), "next", 0, most_next);
-  if (!wait || !next)
-    return ask.answer(
-      http::problem(http::kinds::invalid_parameter, wait ? next.error().message : wait.error().message));
+  const auto next = read_next(ask.request(), how);
+  if (!next)
+    return ask.answer(http::problem(http::kinds::invalid_parameter, next.error().message));
   auto reported = http::parse_reports(std::get<nlohmann::json>(body), how);
   if (!reported)
     return ask.answer(reported.error());
-  reported->next.free = static_cast<std::int64_t>(how == http::claim_end::complete ? *next : 0);
-  report(ask, *std::move(reported), *wait, true);
+  reported->next.free = next->most;
+  report(ask, *std::move(reported), next->wait, true);
 }
 
 void http_bridge::report(const call& ask, http::claim_report reported, std::chrono::milliseconds wait, bool several) {
@@ -213,13 +222,13 @@ void http_bridge::put_claim_log(const call& ask) {
   const auto token = http::parse_lease_token(ask.name);
   if (!token)
     return ask.answer(no_such_claim(ask.name));
-  const auto offset = whole_parameter(ask.request(), "offset", 0, std::uint64_t{1} << 62U);
+  const auto offset = whole_parameter(ask.request(), "offset", std::int64_t{1} << 62U);
   if (!offset)
     return ask.answer(http::problem(http::kinds::invalid_parameter, offset.error().message));
   // Also proof that the worker lives.
   write<std::vector<renewal>>(
     peers_.database,
-    [this, ask, token = *token, offset = *offset](expected<std::vector<renewal>> answer) {
+    [this, ask, token = *token, offset = static_cast<std::uint64_t>(*offset)](expected<std::vector<renewal>> answer) {
       if (!answer)
         return ask.answer(answer.error());
       const auto& renewed = answer->front();

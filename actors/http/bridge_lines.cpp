@@ -39,24 +39,24 @@ expected<job_spec> read_spec(const std::string& text) {
 
 } // namespace
 
-/// Where the io thread leaves a piece for the actor.
-class piece_box {
-public:
-  void put(http::incoming_piece piece) {
-    const std::lock_guard lock{mutex_};
-    piece_ = std::move(piece);
-  }
-  std::optional<http::incoming_piece> take() {
-    const std::lock_guard lock{mutex_};
-    return std::exchange(piece_, std::nullopt);
-  }
-
-private:
-  std::mutex mutex_;
-  std::optional<http::incoming_piece> piece_;
-};
-
 struct http_bridge::upload {
+  /// Where the io thread leaves a piece for the actor.
+  class piece_box {
+  public:
+    void put(http::incoming_piece piece) {
+      const std::lock_guard lock{mutex_};
+      piece_ = std::move(piece);
+    }
+    std::optional<http::incoming_piece> take() {
+      const std::lock_guard lock{mutex_};
+      return std::exchange(piece_, std::nullopt);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::optional<http::incoming_piece> piece_;
+  };
+
   call ask;
   std::weak_ptr<http::event_feed> body;
   std::shared_ptr<piece_box> box = std::make_shared<piece_box>();

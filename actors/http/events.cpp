@@ -1,24 +1,17 @@
 #include "actors/http/events.hpp"
 
+#include "config/units.hpp"
 #include "storage/job_json.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
+#include <cstdint>
 #include <utility>
 
 namespace kcx::http {
 
 namespace {
-
-std::optional<std::int64_t> parse_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || end != text.data() + text.size() || number < 0)
-    return std::nullopt;
-  return number;
-}
 
 error wrong(std::string_view name, std::string_view value) {
   return {ec::invalid_input,
@@ -31,7 +24,7 @@ error wrong(std::string_view name, std::string_view value) {
 expected<event_filter> parse_event_query(const request& ask) {
   event_filter filter;
   if (const auto job = ask.parameter("job"); job && !job->empty()) {
-    const auto number = parse_number(*job);
+    const auto number = parse_number(*job, 0, INT64_MAX);
     if (!number)
       return wrong("job", *job);
     filter.job = job_id{*number};
@@ -45,7 +38,7 @@ expected<event_filter> parse_event_query(const request& ask) {
   if (const auto last = ask.headers.find("Last-Event-ID"))
     after = last;
   if (after && !after->empty()) {
-    filter.after = parse_number(*after);
+    filter.after = parse_number(*after, 0, INT64_MAX);
     if (!filter.after)
       return wrong("the position (after, or Last-Event-ID)", *after);
   }

@@ -2,6 +2,7 @@
 
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/follow/log_follower.hpp"
+#include "actors/cli/follow/poll_interval.hpp"
 #include "actors/cli/follow/signals.hpp"
 #include "actors/cli/member.hpp"
 #include "actors/cli/view/text.hpp"
@@ -19,8 +20,6 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr auto first_interval = 50ms;
-constexpr auto last_interval = 500ms;
 /// How long a final job's log may stand still before it is given up.
 constexpr auto log_silence = 10s;
 
@@ -62,15 +61,15 @@ bool watch::over() const {
 }
 
 follow_result watch::run() {
-  auto interval = std::chrono::milliseconds{first_interval};
+  poll_interval interval;
   for (;;) {
     const bool going_on = poll_job();
     if (!going_on || over())
       break;
     show_status();
-    if (!pause(interval))
+    if (!pause(interval.now()))
       break;
-    interval = std::min(interval * 3 / 2, std::chrono::milliseconds{last_interval});
+    interval.grow();
   }
   finish_log();
   out_.status({});

@@ -1,8 +1,10 @@
 #include "actors/cli/jobs/job_document.hpp"
 
+#include "config/units.hpp"
+
 #include <array>
 #include <cerrno>
-#include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -157,15 +159,13 @@ outcome set_needs(const job_flags& flags, json& document) {
   auto needs = json::array();
   for (const auto& word : flags.needs) {
     const auto colon = word.find(':');
-    const auto digits = word.substr(0, colon);
-    std::int64_t id = 0;
-    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
-    if (problem != std::errc{} || end != digits.data() + digits.size())
+    const auto id = parse_number(word.substr(0, colon), 1, INT64_MAX);
+    if (!id)
       return refused("option --need cannot be \"" + word + "\"; allowed is the number of a job, as in 12 or 12:always");
     const auto when = colon == std::string::npos ? "success" : word.substr(colon + 1);
     if (when != "success" && when != "failure" && when != "always")
       return refused("option --need cannot be \"" + word + "\"; behind the number is success, failure or always");
-    needs.push_back({{"id", id}, {"if", when}});
+    needs.push_back({{"id", *id}, {"if", when}});
   }
   document["needs"] = std::move(needs);
   return done{};

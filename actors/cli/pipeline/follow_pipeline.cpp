@@ -2,6 +2,7 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/poll_interval.hpp"
 #include "actors/cli/follow/signals.hpp"
 #include "actors/cli/member.hpp"
 #include "actors/cli/pipeline/job_log.hpp"
@@ -19,8 +20,6 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 using nlohmann::json;
 
-constexpr auto first_interval = 50ms;
-constexpr auto last_interval = 500ms;
 /// Of the time, a tenth at the most goes into asking: a thousand jobs are asked for less often than ten.
 constexpr int rest_factor = 9;
 
@@ -56,16 +55,16 @@ private:
 };
 
 pipeline_result pipeline_watch::run() {
-  auto interval = std::chrono::milliseconds{first_interval};
+  poll_interval interval;
   for (;;) {
     const auto round_began = clock_type::now();
     if (!poll_all() || over())
       break;
     draw();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - round_began);
-    if (!pause(std::max(interval, took * rest_factor)))
+    if (!pause(std::max(interval.now(), took * rest_factor)))
       break;
-    interval = std::min(interval * 3 / 2, std::chrono::milliseconds{last_interval});
+    interval.grow();
   }
   out_.status({});
   result_.took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - began_);

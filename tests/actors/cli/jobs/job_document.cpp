@@ -214,6 +214,8 @@ CAF_TEST(a need that is no number of a job is refused) {
   flags.argv = {"x"};
   flags.needs = {"twelve"};
   CAF_CHECK(refused(flags, "--need"));
+  flags.needs = {"0"};
+  CAF_CHECK(refused(flags, "--need"));
   flags.needs = {"12:sometimes"};
   CAF_CHECK(refused(flags, "success, failure or always"));
 }
