@@ -39,8 +39,9 @@ void database::flush() {
   largest_batch_ = std::max(largest_batch_, batch_.size());
 
   const auto batch = std::exchange(batch_, {});
-  batch.settle_all(nullptr);
+  // First to those who listen: who has an answer may count on it that the dispatcher knows of the job.
   publish(batch);
+  batch.settle_all(nullptr);
   if (since_checkpoint_ >= options_.checkpoint_every) {
     since_checkpoint_ = 0;
     // Through the mailbox, so that the answers that wait there for their commit are not held up first.

@@ -222,6 +222,23 @@ CAF_TEST(ready notices are numbered without gaps and a snapshot names the last) 
   CAF_CHECK(heard[1].cancelled == (std::vector{attempt_key{job_id{1}, 1}}));
 }
 
+CAF_TEST(the dispatcher hears of a job before its submitter does) {
+  std::vector<std::string> heard;
+  auto listener = sys.spawn([&heard](ready_listener_actor::pointer) -> ready_listener_actor::behavior_type {
+    return {[&heard](ready_atom, const ready_notice&) { heard.emplace_back("dispatcher"); }};
+  });
+  ask(db, subscribe_atom_v, listener);
+  consume_messages();
+  sys.spawn([&heard, this](caf::event_based_actor* submitter) {
+    submitter->request(db, caf::infinite, enqueue_atom_v, some_jobs(1)).then([&heard](const jobs_reply&) {
+      heard.emplace_back("submitter");
+    });
+  });
+  // Actors run in the order in which they are sent something.
+  consume_messages();
+  CAF_CHECK_EQUAL(heard, std::vector<std::string>({"dispatcher", "submitter"}));
+}
+
 CAF_TEST(a new listener hears of cancelled jobs that have not ended yet) {
   auto listener = sys.spawn([](ready_listener_actor::pointer) -> ready_listener_actor::behavior_type {
     return {[](ready_atom, const ready_notice&) {}};

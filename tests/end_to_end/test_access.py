@@ -73,14 +73,14 @@ def test_each_change_leaves_a_line_that_says_who_did_what_from_where(node):
 
 def test_claims_are_audited_without_their_tokens_and_signs_of_life_are_not(node):
     node.submit("true", labels=["far"])
-    token = node.post("/v1/claims?wait=10s", {"labels": ["far"]})["items"][0]["token"]
+    token = node.post("/v1/claims", {"labels": ["far"]})["items"][0]["token"]
     node.post(f"/v1/claims/{token}/renew")
     node.post("/v1/claims/renew", {"tokens": [token]})
     assert node.request("PUT", f"/v1/claims/{token}/log", b"hello").status == 200
     node.post(f"/v1/claims/{token}/complete?next=1", {"exit_code": 0})
     node.request("POST", "/v1/claims/nothing/fail").problem(404)
     lines = audited(node, 4, "from 127.0.0.1: ")
-    assert lines == ["POST /v1/jobs -> 201", "POST /v1/claims?wait=10s -> 200", "POST /v1/claims/1.1.*/complete?next=1 -> 200",
+    assert lines == ["POST /v1/jobs -> 201", "POST /v1/claims -> 200", "POST /v1/claims/1.1.*/complete?next=1 -> 200",
                      "POST /v1/claims/{token}/fail -> 404"]
     assert token not in node.output()
 

@@ -111,7 +111,7 @@ def given(node):
 def claimed(node):
     """The token of a claim on a job that no worker of the node takes."""
     node.submit("true", labels=["far"])
-    return node.post("/v1/claims?wait=10s", {"worker": "far-1", "labels": ["far"]})["items"][0]["token"]
+    return node.post("/v1/claims", {"worker": "far-1", "labels": ["far"]})["items"][0]["token"]
 
 
 def about_claim(action, body=None, method="POST", **headers):
