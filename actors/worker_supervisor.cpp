@@ -310,7 +310,7 @@ actor_status worker_supervisor::status() const {
 
 void worker_supervisor::on_stop() noexcept {
   const error gone{ec::outcome_unknown, "the worker supervisor ended", {}};
-  for (auto& promise : stop_promises_)
+  for (auto& promise : std::exchange(stop_promises_, {}))
     promise.deliver(outcome{gone});
   // The workers end by themselves: they monitor this actor.
   for (const auto& each : slots_) {
@@ -318,6 +318,7 @@ void worker_supervisor::on_stop() noexcept {
       each.runner->kill();
   }
   slots_.clear();
+  options_.runners = nullptr; // its callbacks hold this actor
   database_ = nullptr;
   dispatcher_ = nullptr;
   log_hub_ = nullptr;

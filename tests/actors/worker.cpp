@@ -56,6 +56,9 @@ public:
     };
   }
 
+  // An open promise keeps its actor, which must not keep the promise.
+  void on_exit() override { record_.reset(); }
+
 private:
   std::shared_ptr<dispatcher_record> record_;
 };

@@ -558,7 +558,7 @@ CAF_TEST(it tells what every slot does) {
   CAF_CHECK_EQUAL(workers_now[0].state, "busy");
   CAF_CHECK(workers_now[0].attempt == (attempt_key{{7}, 1}));
   job_ends(1);
-  CAF_CHECK_EQUAL(list()[0].state, "idle");
+  CAF_CHECK_EQUAL(std::string{list()[0].state}, "idle");
 }
 
 CAF_TEST(workers hear of a new dispatcher and a new log hub) {

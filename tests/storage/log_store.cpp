@@ -224,7 +224,7 @@ CAF_TEST(records step over the gap) {
   }
   CAF_CHECK_EQUAL(at, now.size);
   const auto first_kept = *reader().record_at(now.gap_begin + 10);
-  CAF_CHECK_EQUAL(value_of(reader().records(first_kept, 1)).front().record.offset, now.gap_end);
+  CAF_CHECK_EQUAL(std::uint64_t{value_of(reader().records(first_kept, 1)).front().record.offset}, now.gap_end);
 }
 
 CAF_TEST(single bytes on both streams do not grow the index without end) {

@@ -111,22 +111,22 @@ CAF_TEST(metrics are answered while database and readers hang) {
 
 CAF_TEST(health is told apart from readiness) {
   inspector_harness inspector;
-  CAF_CHECK_EQUAL((*inspector.ask("GET", "/healthz"))->status, 200u);
-  CAF_CHECK_EQUAL((*inspector.ask("GET", "/readyz"))->status, 200u);
+  CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/healthz"))->status}, 200u);
+  CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/readyz"))->status}, 200u);
   inspector.database_silent = true;
   const auto slot = inspector.ask("GET", "/readyz");
   inspector.advance(101ms);
   CAF_REQUIRE(slot->has_value());
   CAF_CHECK_EQUAL((*slot)->status, 503u);
-  CAF_CHECK_EQUAL((*inspector.ask("GET", "/healthz"))->status, 200u);
+  CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/healthz"))->status}, 200u);
 }
 
 CAF_TEST(other paths and methods are refused) {
   inspector_harness inspector;
-  CAF_CHECK_EQUAL((*inspector.ask("GET", "/v1/jobs"))->status, 404u);
-  CAF_CHECK_EQUAL((*inspector.ask("GET", "/../app.js"))->status, 404u);
+  CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/v1/jobs"))->status}, 404u);
+  CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/../app.js"))->status}, 404u);
   const auto slot = inspector.ask("POST", "/actors");
   CAF_CHECK_EQUAL((*slot)->status, 405u);
   CAF_CHECK_EQUAL(std::string{(*slot)->headers.find("Allow").value_or("")}, "GET, HEAD");
-  CAF_CHECK_EQUAL((*inspector.ask("HEAD", "/"))->status, 200u);
+  CAF_CHECK_EQUAL(unsigned{(*inspector.ask("HEAD", "/"))->status}, 200u);
 }
