@@ -101,7 +101,9 @@ void webhook_sender::look() {
 void webhook_sender::looked(const expected<due_deliveries>& due) {
   asking_ = false;
   if (!due) {
-    spdlog::warn("webhook_sender: cannot read the outbox: {}", due.error().message);
+    // A damaged file is the database's to tell of, once: here it would be told for ever.
+    if (due.error().code != ec::storage_unusable)
+      spdlog::warn("webhook_sender: cannot read the outbox: {}", due.error().message);
     return wake_in(recovery_pause);
   }
   for (const auto& each : due->items) {
@@ -166,7 +168,8 @@ void webhook_sender::noted(std::int64_t delivery, const outcome& stored) {
   if (stored)
     return look();
   // It stands in the outbox as before and is sent again.
-  spdlog::warn("webhook_sender: how delivery {} went could not be stored: {}", delivery, stored.error().message);
+  if (stored.error().code != ec::storage_unusable)
+    spdlog::warn("webhook_sender: how delivery {} went could not be stored: {}", delivery, stored.error().message);
   wake_in(recovery_pause);
 }
 
