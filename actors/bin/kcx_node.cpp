@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
     [main_thread] { pthread_kill(main_thread, SIGUSR2); });
   if (!node) {
     std::fprintf(stderr, "kcx-node: %s\n", node.error().message.c_str());
-    return 1;
+    return node.error().code == kcx::ec::invalid_setting ? 2 : 1;
   }
   std::printf("kcx-node " KCX_VERSION " is ready\n  API        %s\n  inspection %s\n", (*node)->http_url().c_str(),
               (*node)->inspect_url().c_str());

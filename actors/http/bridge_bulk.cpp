@@ -67,7 +67,7 @@ struct http_bridge::bulk_run {
 };
 
 void http_bridge::act_on_many(const call& ask, bulk_action action) {
-  auto body = http::optional_json_body(ask.request());
+  auto body = http::json_body(ask.request());
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));
   auto filter = parse_filter_document(std::get<nlohmann::json>(body));
@@ -79,7 +79,7 @@ void http_bridge::act_on_many(const call& ask, bulk_action action) {
              !filter->group) {
     return ask.answer({ec::invalid_input,
                        "say which jobs: give at least one field",
-                       {{"", "must name a state, project, queue, name or label"}}});
+                       {{"", "must name a state, project, queue, name, label or group"}}});
   } else if (std::ranges::any_of(filter->states, is_final)) {
     return ask.answer(
       {ec::invalid_input, "a job that has ended cannot be cancelled", {{"/state", "must be no final state"}}});

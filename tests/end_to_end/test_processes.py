@@ -289,6 +289,7 @@ def test_an_unknown_account_is_refused_where_it_is_named(make_node, node):
     node.submit_raw({"command": "true", "user": "../x"}).problem(422, "invalid_input")
     with pytest.raises(NodeFailed) as failure:
         make_node(job_user="no-such-account").start()
+    assert failure.value.code == 2
     assert "no-such-account" in failure.value.output and "--job-user" in failure.value.output
 
 

@@ -72,6 +72,8 @@ CAF_TEST(a call about many jobs must say which) {
   CAF_CHECK_EQUAL(bridge.post("/v1/jobs/cancel", R"({"state":"failed"})")->json()["errors"][0]["pointer"], "/state");
   CAF_CHECK_EQUAL(bridge.post("/v1/jobs/cancel", R"({"queue":7})")->json()["errors"][0]["pointer"], "/queue");
   CAF_CHECK_EQUAL(bridge.post("/v1/dead-letters/discard", "[]")->status(), 422u);
+  // All of them only to who says so.
+  CAF_CHECK_EQUAL(bridge.ask("POST", "/v1/dead-letters/requeue")->status(), 415u);
   CAF_CHECK(bridge.node.bulks.empty());
 }
 
