@@ -7,6 +7,18 @@
 
 namespace kcx::http {
 
+namespace {
+
+constexpr std::string_view shared_fields =
+  "Access-Control-Allow-Credentials: true\r\n"
+  "Access-Control-Expose-Headers: Content-Range, ETag, Idempotency-Replayed, Link, Location, RateLimit-Limit, "
+  "RateLimit-Remaining, RateLimit-Reset, Retry-After\r\n";
+
+constexpr std::string_view sent_fields =
+  "Authorization, Cache-Control, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, Range";
+
+} // namespace
+
 std::optional<host_and_port> split_authority(std::string_view authority) {
   host_and_port result;
   std::string_view rest;
@@ -67,8 +79,12 @@ bool host_policy::origin_allowed(std::string_view origin, std::string_view autho
   std::string_view scheme = settings_.tls ? "https://" : "http://";
   if (same_text(origin.substr(0, scheme.size()), scheme) && same_text(origin.substr(scheme.size()), authority))
     return true;
-  return std::any_of(settings_.allowed_origins.begin(), settings_.allowed_origins.end(),
-                     [&](const std::string& allowed) { return same_text(allowed, origin); });
+  return origin_named(origin);
+}
+
+bool host_policy::origin_named(std::string_view origin) const {
+  return std::ranges::any_of(settings_.allowed_origins,
+                             [&](const std::string& allowed) { return same_text(allowed, origin); });
 }
 
 std::optional<response> host_policy::check(std::string_view authority, const header_fields& headers) const {
@@ -82,6 +98,28 @@ std::optional<response> host_policy::check(std::string_view authority, const hea
     return problem(kinds::foreign_origin, "Pages of \"" + std::string{*origin} +
                                             "\" may not use this server, unless the setting allow-origin names it.");
   return std::nullopt;
+}
+
+std::string host_policy::sharing_fields(const header_fields& headers) const {
+  if (settings_.allowed_origins.empty())
+    return {};
+  // Also to who names no origin: a cache must not give that answer to a page.
+  std::string lines = "Vary: Origin\r\n";
+  if (auto origin = headers.find("Origin"); origin && origin_named(*origin))
+    lines.append("Access-Control-Allow-Origin: ").append(*origin).append("\r\n").append(shared_fields);
+  return lines;
+}
+
+std::optional<response> host_policy::preflight(std::string_view method, const header_fields& headers) const {
+  const auto origin = headers.find("Origin");
+  if (method != "OPTIONS" || !origin || !origin_named(*origin) || !headers.find("Access-Control-Request-Method"))
+    return std::nullopt;
+  response answer;
+  answer.status = 204;
+  answer.headers.add("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
+  answer.headers.add("Access-Control-Allow-Headers", sent_fields);
+  answer.headers.add("Access-Control-Max-Age", "600");
+  return answer;
 }
 
 } // namespace kcx::http

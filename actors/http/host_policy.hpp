@@ -1,5 +1,6 @@
 /// Decides from Host and Origin whether a request was meant for this server, so that a web page open in the user's
-/// browser reaches neither port of a node. Pure; used by session.cpp.
+/// browser reaches neither port of a node; and lets the pages of allowed origins read the answers (the CORS protocol,
+/// https://fetch.spec.whatwg.org/#http-cors-protocol). Pure; used by session.cpp.
 #pragma once
 
 #include "actors/http/message.hpp"
@@ -30,8 +31,17 @@ public:
   /// a foreign name, foreign_origin for a page of another origin.
   [[nodiscard]] std::optional<response> check(std::string_view authority, const header_fields& headers) const;
 
+  /// What every answer to a request with these fields carries besides its own: header lines, each ending in CR LF, by
+  /// which a browser lets the page that asked read it. Empty unless an origin is allowed.
+  [[nodiscard]] std::string sharing_fields(const header_fields& headers) const;
+
+  /// The answer to a browser's question, sent ahead and without a token, whether a page of an allowed origin may send
+  /// a request of its kind; nothing if this is no such question.
+  [[nodiscard]] std::optional<response> preflight(std::string_view method, const header_fields& headers) const;
+
 private:
   [[nodiscard]] bool host_allowed(std::string_view authority) const;
+  [[nodiscard]] bool origin_named(std::string_view origin) const;
   [[nodiscard]] bool origin_allowed(std::string_view origin, std::string_view authority) const;
 
   settings settings_;

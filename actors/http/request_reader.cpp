@@ -230,11 +230,13 @@ request_reader::step request_reader::read_body(std::string_view input, std::size
   return remaining_ == 0 ? step::done : step::more;
 }
 
+// A chunk's first line and the trailer must fit what the parser is given whole: so they are bounded, and whether they
+// are too long does not depend on how the bytes came.
 request_reader::step request_reader::read_chunks(std::string_view input, std::size_t& used) {
   parser_->eager(true);
   while (used < input.size() && !parser_->is_done()) {
     boost::system::error_code ec;
-    auto rest = input.substr(used);
+    auto rest = input.substr(used, limits_.header_bytes);
     auto taken = parser_->put(boost::asio::buffer(rest.data(), rest.size()), ec);
     used += taken;
     // Beast's own limit counts down; the body so far is compared here so that the limit may be set late.
@@ -244,16 +246,16 @@ request_reader::step request_reader::read_chunks(std::string_view input, std::si
       return refuse(kinds::header_too_large, "The trailer is too long.");
     if (ec && ec != bhttp::error::need_more)
       return refuse(kinds::malformed_request, "The chunked body is malformed: " + ec.message() + ".");
-    if (ec || taken == 0)
-      break;
+    if (taken > 0)
+      continue;
+    if (rest.size() == limits_.header_bytes)
+      return refuse(kinds::malformed_request, "A chunk's first line or the trailer is too long.");
+    break;
   }
   if (parser_->is_done()) {
     request_.body = std::move(parser_->get().body());
     return step::done;
   }
-  // A chunk's first line and the trailer must fit the buffer whole; without a bound one line could fill memory.
-  if (input.size() - used > limits_.header_bytes)
-    return refuse(kinds::malformed_request, "A chunk's first line or the trailer is too long.");
   return step::more;
 }
 

@@ -70,6 +70,7 @@ asio::awaitable<void> session::run() {
 // Returns whether the connection can take another request.
 asio::awaitable<bool> session::serve_one() {
   reader_.emplace(core_->options.limits);
+  sharing_.clear();
   auto got = co_await receive();
   if (got == received::refused) {
     bool head_only = reader_->head().method == "HEAD";
@@ -134,6 +135,9 @@ std::optional<response> session::check_head() {
   count(core_->stats.requests);
   if (auto why = core_->hosts->check(reader_->authority(), head.headers))
     return why;
+  sharing_ = core_->hosts->sharing_fields(head.headers);
+  if (auto told = core_->hosts->preflight(head.method, head.headers))
+    return told;
   auto verdict = ask_admission();
   if (verdict.refusal)
     return std::move(verdict.refusal);

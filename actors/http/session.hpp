@@ -112,6 +112,8 @@ private:
   bool body_whole_ = true;
   std::optional<chunk> piece_;
   std::string out_;
+  /// Header lines of the answer that let a page of an allowed origin read it.
+  std::string sharing_;
   wake_up wake_;
   clock::time_point deadline_ = clock::time_point::max();
   std::uint64_t request_ = 0;

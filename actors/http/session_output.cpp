@@ -64,6 +64,7 @@ void session::write_head(const response& r, std::optional<std::uint64_t> size, b
     auto field = r.headers.at(i);
     out_.append(field.name).append(": ").append(field.value).append("\r\n");
   }
+  out_.append(sharing_);
   if (size) {
     out_.append("Content-Length: ");
     append_number(out_, *size, 10);

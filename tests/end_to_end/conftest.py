@@ -8,6 +8,9 @@ from kcx_node import BUILD, Node
 
 
 def pytest_sessionstart(session):
+    # A run that a script started in the background ignores SIGINT, and so would all that the tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     missing = [name for name in ("kcx-node", "kcx-runner", "kcx") if not (BUILD / name).is_file()]
     if missing and not session.config.option.collectonly:
         raise pytest.UsageError(f"{', '.join(missing)} missing in {BUILD}: run scripts/build first")

@@ -76,6 +76,35 @@ CAF_TEST(authorities split into name and port) {
     CAF_CHECK(!split_authority(bad));
 }
 
+CAF_TEST(only pages of an allowed origin may read the answers) {
+  host_policy::settings settings;
+  header_fields page;
+  page.add("Origin", "http://pages.example");
+  CAF_CHECK_EQUAL(host_policy{settings}.sharing_fields(page), "");
+  settings.allowed_origins = {"http://pages.example"};
+  const host_policy policy{settings};
+  CAF_CHECK(policy.sharing_fields(page).find("Access-Control-Allow-Origin: http://pages.example\r\n") !=
+            std::string::npos);
+  CAF_CHECK_EQUAL(policy.sharing_fields({}), "Vary: Origin\r\n");
+  header_fields other;
+  other.add("Origin", "http://pages.example.evil");
+  CAF_CHECK_EQUAL(policy.sharing_fields(other), "Vary: Origin\r\n");
+}
+
+CAF_TEST(a browser is told ahead what a page of an allowed origin may send) {
+  host_policy::settings settings;
+  settings.allowed_origins = {"http://pages.example"};
+  const host_policy policy{settings};
+  header_fields question;
+  question.add("Origin", "http://pages.example");
+  CAF_CHECK(!policy.preflight("OPTIONS", question));
+  question.add("Access-Control-Request-Method", "POST");
+  CAF_CHECK(!policy.preflight("POST", question));
+  CAF_CHECK_EQUAL(policy.preflight("OPTIONS", question)->status, 204u);
+  question.set("Origin", "http://evil.example");
+  CAF_CHECK(!policy.preflight("OPTIONS", question));
+}
+
 CAF_TEST(a server bound beyond loopback takes every name until some are listed) {
   host_policy::settings settings;
   settings.loopback = false;
