@@ -183,7 +183,6 @@ def test_leases_begin_anew_after_a_restart(far):
 
 
 def test_renewing_keeps_a_long_job_single(far, tmp_path):
-    """R5"""
     lines = tmp_path / "lines"
     job = far.submit(f"echo once >> {lines}; sleep 5; echo done", on_interrupt="requeue")
     item = one(far, lease_s=2)
@@ -397,7 +396,6 @@ def tiny_jobs(node, count, command):
 
 
 def test_eight_http_workers_run_each_of_5000_jobs_once(far, tmp_path):
-    """R6, with workers elsewhere."""
     out = tmp_path / "ids"
     jobs = tiny_jobs(far, 5000, "append")
 
@@ -422,12 +420,25 @@ def test_eight_http_workers_run_each_of_5000_jobs_once(far, tmp_path):
 
 @pytest.mark.long
 def test_eight_slots_run_each_of_5000_jobs_once(start_node, tmp_path):
-    """R6, with the node's own workers."""
     node = start_node(slots=8)
     out = tmp_path / "ids"
     jobs = tiny_jobs(node, 5000, f"echo $KCX_JOB_ID >> {out}")
     wait_until(lambda: node.get("/v1/stats")["jobs"]["succeeded"] == 5000, 600)
     ids_once(out, jobs)
+
+
+def test_one_dead_lease_among_ten_thousand_is_found_at_once(far):
+    tiny_jobs(far, 10_000, "true")
+    dead = far.submit("true", priority=-1)
+    for _ in range(10):
+        items = claim(far, max=1000, lease_s=3600)
+        far.post("/v1/claims/renew", {"tokens": [item["token"] for item in items]})
+    item = one(far, lease_s=1)
+    assert item["id"] == dead["id"]
+    renew(far, item)
+    ended = far.wait(dead["id"])
+    assert (ended["state"], ended["reason"]) == ("interrupted", "lease_expired")
+    assert far.get("/v1/stats")["jobs"]["running"] == 10_000
 
 
 def documented_worker():

@@ -129,7 +129,7 @@ def test_what_a_crash_left_behind_is_removed_at_start(node):
 
 
 def test_submissions_keep_their_latency_while_old_jobs_are_removed(start_node):
-    """S2, scaled down: hundreds of finished jobs with logs go while new ones come."""
+    """Hundreds of finished jobs with logs go while new ones come."""
     import statistics
     import time
     node = start_node(slots=2, keep="all:2s")

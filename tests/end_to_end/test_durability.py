@@ -1,4 +1,4 @@
-"""What was acknowledged is there after kill -9, whatever the moment (case R3)."""
+"""What was acknowledged is there after kill -9, whatever the moment."""
 import http.client
 import os
 import random

@@ -18,7 +18,6 @@ def started_order(node, jobs):
 
 
 def test_a_paused_queue_stays_paused_over_a_restart(node):
-    """R8"""
     paused = node.post("/v1/queues/slow/pause")
     assert paused["paused"] and paused["paused_by"] == "admin"
     held = node.submit("true", queue="slow")
@@ -50,7 +49,6 @@ def test_pausing_reaches_jobs_that_wait_already(start_node, fifo):
 
 
 def test_a_small_project_starts_within_two_free_slots(start_node, fifo):
-    """Q1"""
     node = start_node(slots=1)
     first = node.submit(gate(fifo), project="a")
     node.wait_for_state(first["id"], "running")
@@ -64,7 +62,7 @@ def test_a_small_project_starts_within_two_free_slots(start_node, fifo):
 
 
 def test_a_low_priority_runs_within_a_bound(start_node):
-    """Q2: with steps of a second, 3 steps of priority are worth 3 seconds."""
+    """With steps of a second, 3 steps of priority are worth 3 seconds."""
     node = start_node(slots=1, ageing_step="1s")
     low = node.submit("true", priority=-1)
     deadline = time.monotonic() + 60
@@ -76,7 +74,6 @@ def test_a_low_priority_runs_within_a_bound(start_node):
 
 
 def test_a_label_that_no_worker_has_is_told(start_node):
-    """Q3"""
     node = start_node(label="linux")
     job = node.submit("true", labels=["linux", "gpu"])
     assert node.run("true")["state"] == "succeeded"
@@ -237,7 +234,6 @@ def test_the_command_line_speaks_of_queues_and_dead_letters(node):
 
 
 def test_the_inspection_port_answers_while_workers_and_jobs_go(start_node):
-    """Q6"""
     node = start_node(slots=4)
     stop = threading.Event()
     seen = []
