@@ -126,7 +126,11 @@ expected<job_grant> database::grant_of(const lease_token& token) {
   const auto* lease = leases_.find(token.key, token.nonce);
   if (lease == nullptr)
     return not_held(token.key);
-  return store_->claim({token.key.job, lease->held.worker, token.nonce}, now());
+  // By the nonce alone: a job that was given back in the open batch is ready again, and must not be claimed by this.
+  auto grant = store_->claim({job_id{0}, lease->held.worker, token.nonce}, now());
+  if (!grant && grant.error().code == ec::not_ready)
+    return not_held(token.key);
+  return grant;
 }
 
 // -- the sweep --------------------------------------------------------------------------------------------------------

@@ -301,6 +301,20 @@ def test_a_log_is_sent_in_pieces_followed_and_final(far):
     assert far.log(job["id"]) == "one\ntwo\nthree\n"
 
 
+def test_a_log_that_comes_while_its_claim_is_given_back_claims_nothing(far):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        # Which of the two is first, and how closely the other follows, is chance.
+        for _ in range(50):
+            job = far.submit("true", on_interrupt="requeue")
+            item = one(far)
+            sending = pool.submit(put_log, far, item, b"late")
+            far.post(f"/v1/claims/{item['token']}/release")
+            if sending.result().status != 200:
+                sending.result().problem(409, "stale_attempt")
+            assert far.job(job["id"])["state"] == "queued", "not held without a lease"
+            far.cancel(job["id"])
+
+
 def test_secrets_in_a_sent_log_are_masked_over_piece_borders(far):
     job = far.submit("true", secrets={"TOKEN": "hunter22"})
     item = one(far)
