@@ -64,7 +64,7 @@ inline constexpr problem_kind unsupported_version{"unsupported_version", 505, "H
 /// The row of an error code. ec::none has one too: answering with it is a bug, shown as an internal error.
 [[nodiscard]] const problem_kind& kind_of(ec code) noexcept;
 
-/// All rows of both tables, for the documentation and the contract test.
+/// The rows of both tables that a client can be answered with: those that docs/http_api.md describes.
 [[nodiscard]] std::vector<problem_kind> all_problem_kinds();
 
 /// The response: status, application/problem+json, Retry-After and (401) WWW-Authenticate where they belong.
