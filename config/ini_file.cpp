@@ -1,6 +1,7 @@
 #include "config/ini_file.hpp"
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <system_error>
@@ -26,6 +27,10 @@ error unreadable(const std::string& file) {
 } // namespace
 
 expected<std::vector<ini_entry>> read_ini_file(const std::string& file) {
+  // A pipe or a device could have whoever reads it wait for ever.
+  std::error_code unknown;
+  if (std::filesystem::exists(file, unknown) && !std::filesystem::is_regular_file(file, unknown))
+    return error{ec::invalid_setting, "option --config: " + file + " is no regular file", {}};
   errno = 0;
   std::ifstream in{file};
   if (!in)

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -92,6 +93,15 @@ inline bool write_all(int fd, std::string_view bytes) noexcept {
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+/// Fills the standard descriptors that this process was started without, so that no file it opens gets such a number
+/// and is then written to as if it were standard output. Reading and writing them fails as it would have. Call it
+/// first.
+inline void keep_standard_descriptors() noexcept {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      (void)::open("/", O_PATH); // The lowest free number: this one.
 }
 
 } // namespace kcx

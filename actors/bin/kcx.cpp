@@ -2,6 +2,7 @@
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/commands.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "config/posix.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -31,6 +32,7 @@ int run(const std::vector<std::string>& arguments) {
 } // namespace
 
 int main(int argc, char** argv) {
+  kcx::keep_standard_descriptors();
   // A closed pipe is seen as a failed write.
   std::signal(SIGPIPE, SIG_IGN);
   int code = kcx::cli::exit_codes::failed;

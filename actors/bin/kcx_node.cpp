@@ -4,6 +4,7 @@
 /// because a part of it could not be kept alive.
 #include "actors/node.hpp"
 #include "config/logging.hpp"
+#include "config/posix.hpp"
 #include "config/settings.hpp"
 
 #include <spdlog/spdlog.h>
@@ -12,12 +13,18 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <latch>
 #include <malloc.h>
 #include <optional>
 #include <pthread.h>
 #include <span>
+#include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -108,9 +115,31 @@ void prepare_process() {
   umask(077);
 }
 
+/// A thread that the system refuses while the actor system starts ends the process in the middle of it: so more of them
+/// than a node has are tried before.
+kcx::outcome try_threads() {
+  const auto wanted = 32 + 2 * std::thread::hardware_concurrency();
+  std::latch tried{1};
+  std::vector<std::jthread> threads;
+  kcx::outcome result = kcx::done{};
+  try {
+    while (threads.size() < wanted)
+      threads.emplace_back([&tried] { tried.wait(); });
+  } catch (const std::system_error& why) {
+    result = kcx::error{kcx::ec::system_failed,
+                        "only " + std::to_string(threads.size()) + " of " + std::to_string(wanted) +
+                          " threads could be started: " + why.code().message() +
+                          "; raise the limit of processes of this account or service (ulimit -u, TasksMax)",
+                        {}};
+  }
+  tried.count_down();
+  return result;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
+  kcx::keep_standard_descriptors();
   auto settings = kcx::parse_settings(argc, argv);
   if (!settings) {
     std::fprintf(stderr, "kcx-node: %s\n", settings.error().message.c_str());
@@ -131,6 +160,10 @@ int main(int argc, char** argv) {
   const auto main_thread = pthread_self();
 
   const auto drain_timeout = settings->drain_timeout;
+  if (auto tried = try_threads(); !tried) {
+    std::fprintf(stderr, "kcx-node: %s\n", tried.error().message.c_str());
+    return 1;
+  }
   auto node = kcx::node::start(
     *std::move(settings), [main_thread] { pthread_kill(main_thread, SIGUSR1); },
     [main_thread] { pthread_kill(main_thread, SIGUSR2); });

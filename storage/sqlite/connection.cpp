@@ -22,10 +22,7 @@ std::string system_words(int number) {
 }
 
 error full(const std::string& name) {
-  return {ec::storage_full,
-          "The disk or quota of " + name +
-            " is full: nothing was stored. Free space on it; the node goes on by itself.",
-          {}};
+  return {ec::storage_full, "The disk or quota of " + name + " is full: nothing was stored. Free space on it.", {}};
 }
 
 error damaged(const std::string& name, const std::string& words) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 using namespace kcx;
@@ -223,7 +224,10 @@ CAF_TEST(a wrong line of a file is refused by number) {
 CAF_TEST(a file that cannot be read is refused with the cause) {
   temp_dir dir;
   CAF_CHECK(contains(refusal({"--config", dir / "none.ini"}), "No such file"));
-  CAF_CHECK(contains(refusal({"--config", dir.path()}), "cannot read"));
+  // Reading a pipe could last for ever.
+  CAF_REQUIRE_EQUAL(::mkfifo((dir / "pipe.ini").c_str(), 0600), 0);
+  CAF_CHECK(contains(refusal({"--config", dir / "pipe.ini"}), "no regular file"));
+  CAF_CHECK(contains(refusal({"--config", dir.path()}), "no regular file"));
 }
 
 CAF_TEST(help and version answer without checking anything else) {

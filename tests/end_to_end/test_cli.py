@@ -112,6 +112,39 @@ def test_artifacts_are_listed_and_copied(node, tmp_path):
     assert blocked.returncode == 1 and "cannot make" in blocked.stderr, blocked
 
 
+def test_artifacts_of_any_name_are_copied(node, tmp_path):
+    long = "n" * 255
+    done = node.cli("run", "--artifact", "*", "--shell", f"touch a {long} z; touch \"$(printf 'b\\377')\"")
+    assert done.returncode == 0, done
+    assert node.cli("artifacts", node.jobs()[0]["id"], "--download", tmp_path / "all").returncode == 0
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["a", "b\ufffd", long, "z"]
+
+
+def test_what_cannot_be_copied_leaves_out_nothing_else(node, tmp_path):
+    node.cli("run", "--artifact", "*", "--shell", "touch a b c")
+    (tmp_path / "all/b").mkdir(parents=True)
+    done = node.cli("artifacts", node.jobs()[0]["id"], "--download", tmp_path / "all")
+    assert done.returncode == 1 and "cannot write" in done.stderr and "/b:" in done.stderr, done
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["a", "b", "c"]
+
+
+def test_without_standard_output_it_says_so(node):
+    done = subprocess.run(["bash", "-c", '"$0" list --data "$1" >&-', str(BUILD / "kcx"), str(node.data)],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1 and "cannot write standard output: Bad file descriptor" in done.stderr, done
+
+
+@pytest.mark.parametrize("command", [["wait"], ["logs", "-f"]])
+def test_who_waits_without_a_node_is_told(node, command):
+    job = node.submit("sleep 600")
+    node.wait_for_state(job["id"], "running")
+    node.kill9()
+    with subprocess.Popen([BUILD / "kcx", *command, str(job["id"]), "--data", str(node.data)], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as client:
+        assert "the node" in client.stderr.readline()
+        client.kill()
+
+
 def test_workers_are_shown_with_what_they_do(node):
     name = node.workers()[0]["name"]
     assert node.cli("cordon", name).returncode == 0

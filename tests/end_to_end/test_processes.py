@@ -294,6 +294,15 @@ def test_an_unknown_account_is_refused_where_it_is_named(make_node, node):
 
 
 @root_only
+def test_a_node_that_may_have_too_few_threads_says_so(make_node, open_directory):
+    # A limit of processes does not bind root. As an account of its own, which has no other process.
+    prefix = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "prlimit", "--nproc=20"]
+    with pytest.raises(NodeFailed) as failure:
+        make_node(prefix=prefix, data=open_directory / "data").start()
+    assert failure.value.code == 1 and "threads could be started" in failure.value.output, failure.value.output
+
+
+@root_only
 def test_a_node_that_is_not_root_cannot_change_the_account(make_node, open_directory):
     account = pwd.getpwnam("nobody")
     os.chown(open_directory, account.pw_uid, account.pw_gid)

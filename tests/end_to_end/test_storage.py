@@ -1,6 +1,7 @@
 """The disk and the database file: held by others, full, damaged."""
 import os
 import pathlib
+import shutil
 import sqlite3
 import subprocess
 import threading
@@ -157,12 +158,12 @@ def test_old_jobs_go_without_delaying_new_ones_and_their_space_is_used_again(sta
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 64 MB of its own."""
+    """A file system of 64 MB and 4,000 files of its own."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
     place = tmp_path / "small"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", place], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,nr_inodes=4000", "tmpfs", place], check=True)
     yield place
     subprocess.run(["umount", "-l", place], check=True)
 
@@ -174,6 +175,21 @@ def fill(place, leave):
     with open(ballast, "wb") as file:
         os.posix_fallocate(file.fileno(), 0, about.f_bavail * about.f_frsize - leave)
     return ballast
+
+
+class Ballast:
+    """Takes all but so many bytes, or files, of a file system."""
+
+    def __init__(self, place, leave_bytes=None, leave_files=None):
+        self.place = place / "many"
+        self.place.mkdir()
+        if leave_bytes:
+            fill(self.place, leave_bytes)
+        for number in range(os.statvfs(place).f_favail - leave_files if leave_files else 0):
+            (self.place / str(number)).touch()
+
+    def unlink(self):
+        shutil.rmtree(self.place)
 
 
 def test_a_log_that_fills_the_disk_is_cut_and_the_node_stays(make_node, small_disk):
@@ -217,12 +233,13 @@ def test_a_job_that_fills_the_disk_with_files_fails_alone(make_node, small_disk)
     assert node.run("true")["state"] == "succeeded", "the workspace went with its job, and with it the trouble"
 
 
-def test_waiting_jobs_wait_for_space_and_then_run(make_node, small_disk, fifo):
+@pytest.mark.parametrize("leave", [{"leave_bytes": 8 << 20}, {"leave_files": 500}], ids=["bytes", "files"])
+def test_waiting_jobs_wait_for_space_and_then_run(make_node, small_disk, fifo, leave):
     node = make_node(data=small_disk / "data", slots=1).start()
     first = node.submit(f"read x < {fifo.path}")
     node.wait_for_state(first["id"], "running")
     waiting = node.submit("echo ran")
-    ballast = fill(small_disk, 8 << 20)
+    ballast = Ballast(small_disk, **leave)
     # The node looks at its disk now and then, not at each request.
     wait_until(lambda: node.submit_raw({"command": "true"}).status == 507, what="the node sees the full disk")
     fifo.release()

@@ -84,8 +84,7 @@ bool watch::poll_job() {
   if (unknown) {
     if (!lost_since_) {
       lost_since_ = clock_type::now();
-      if (options_.progress)
-        out_.note("lost the node, trying to reach it again");
+      out_.note("lost the node, trying to reach it again");
     }
     if (clock_type::now() - *lost_since_ < options_.patience)
       return true;
@@ -95,7 +94,7 @@ bool watch::poll_job() {
       result_.lost = std::move(answer).error();
     return false;
   }
-  if (std::exchange(lost_since_, std::nullopt) && options_.progress)
+  if (std::exchange(lost_since_, std::nullopt))
     out_.note("reached the node again");
   if (!answer->ok()) {
     result_.refusal = *std::move(answer);

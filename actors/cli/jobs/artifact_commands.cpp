@@ -29,17 +29,6 @@ std::string with_attempt(std::string target, const log_flags& flags) {
   return flags.attempt ? std::move(target) + "?attempt=" + std::to_string(*flags.attempt) : target;
 }
 
-/// "dist/a b" with its slashes as they are.
-std::string as_target(const std::string& path) {
-  std::string target;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const auto end = std::min(path.find('/', begin), path.size());
-    target += '/' + http::percent_encoded(std::string_view{path}.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return target;
-}
-
 /// It is one of the wanted files, or lies below one of the wanted directories.
 bool is_wanted(const std::string& path, const std::vector<std::string>& wanted) {
   return wanted.empty() || std::ranges::any_of(wanted, [&](std::string each) {
@@ -63,21 +52,22 @@ class download {
 public:
   download(const invocation& what, node_client& node) : what_{what}, node_{node} {}
 
-  /// The exit code.
-  int fetch(const std::string& path) {
+  /// The exit code. `target` is where the node has the file.
+  int fetch(const std::string& path, const std::string& target) {
     const auto place = fs::path{what_.artifacts.directory} / path;
-    if (!stays_below(path))
+    if (!stays_below(path) || !target.starts_with(job_target(what_.ids.front()) + "/artifacts/"))
       return tell(what_, error{ec::system_failed, "the node names a file outside of what a job can keep: " + path, {}});
     std::error_code failed;
     fs::create_directories(place.parent_path(), failed);
     if (failed)
       return failure(
         error{ec::system_failed, "cannot make " + place.parent_path().string() + ": " + failed.message(), {}});
-    const fs::path part = place.string() + ".kcx-part";
+    // A name of its own: the file's own may be as long as a name can be.
+    const fs::path part = place.parent_path() / (".kcx-part-" + std::to_string(::getpid()));
     unique_fd file{::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
     if (!file)
       return failure(cannot_write(part));
-    const auto code = receive(path, part, file.value());
+    const auto code = receive(target, part, file.value());
     file.reset();
     if (code == exit_codes::success && std::rename(part.c_str(), place.c_str()) != 0)
       return failure(cannot_write(place));
@@ -87,10 +77,10 @@ public:
   }
 
 private:
-  int receive(const std::string& path, const fs::path& part, int file) {
+  int receive(const std::string& target, const fs::path& part, int file) {
     bool written = true;
     auto answer = node_.stream(
-      with_attempt(job_target(what_.ids.front()) + "/artifacts" + as_target(path), what_.log),
+      target,
       [&](std::string_view piece) {
         written = write_all(file, piece);
         return written;
@@ -132,9 +122,13 @@ int show_artifacts(const invocation& what) {
   }
   (*listing)["items"] = items;
   download files{what, node};
-  for (const auto& item : items)
-    if (code == exit_codes::success && !what.artifacts.directory.empty())
-      code = files.fetch(text_at(item, "path"));
+  for (const auto& item : items) {
+    if (what.artifacts.directory.empty() || code == exit_codes::unreachable)
+      break;
+    // What cannot be had or kept leaves out nothing but itself.
+    const auto own = files.fetch(text_at(item, "path"), text_at(item, "href"));
+    code = code == exit_codes::success || own == exit_codes::unreachable ? own : code;
+  }
   if (code != exit_codes::success)
     return code;
   std::cout << (what.json ? dumped(*listing) : artifacts_text(items, look_of(STDOUT_FILENO)));

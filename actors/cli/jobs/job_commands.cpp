@@ -120,7 +120,12 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
       lost_since.reset();
       continue;
     }
-    lost_since = lost_since.value_or(clock_type::now());
+    if (!lost_since) {
+      lost_since = clock_type::now();
+      if (!what.quiet)
+        std::cerr << "kcx: no answer from the node, asking again for "
+                  << std::chrono::duration_cast<std::chrono::seconds>(what.patience).count() << " s\n";
+    }
     if (clock_type::now() - *lost_since >= what.patience) {
       code = answer ? tell(what, *answer) : tell_lost(what, id, answer.error());
       return std::nullopt;

@@ -63,8 +63,19 @@ timestamp modified_at(const struct stat& about) {
     std::chrono::milliseconds{std::int64_t{about.st_mtim.tv_sec} * 1'000 + about.st_mtim.tv_nsec / 1'000'000}};
 }
 
+/// Where the API has the file. Unlike its path, which JSON can only show as text, this fits names of any bytes.
+std::string address_of(const attempt_key& key, const std::string& path) {
+  auto target = "/v1/jobs/" + std::to_string(key.job.value) + "/artifacts";
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto end = std::min(path.find('/', begin), path.size());
+    target += '/' + percent_encoded(std::string_view{path}.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return target + "?attempt=" + std::to_string(key.attempt);
+}
+
 /// All files below the directory, by their paths from the root of the artifacts.
-json list_files(unique_fd top, const std::string& path) {
+json list_files(const attempt_key& key, unique_fd top, const std::string& path) {
   auto items = json::array();
   std::vector<std::pair<unique_fd, std::string>> left;
   left.emplace_back(std::move(top), path.empty() ? path : path + '/');
@@ -78,8 +89,10 @@ json list_files(unique_fd top, const std::string& path) {
       if (S_ISDIR(about.st_mode))
         left.emplace_back(open_beneath(directory.value(), name.c_str(), O_RDONLY | O_DIRECTORY), prefix + name + '/');
       else if (S_ISREG(about.st_mode))
-        items.push_back(
-          {{"path", prefix + name}, {"bytes", about.st_size}, {"modified_at", to_rfc3339(modified_at(about))}});
+        items.push_back({{"path", prefix + name},
+                         {"href", address_of(key, prefix + name)},
+                         {"bytes", about.st_size},
+                         {"modified_at", to_rfc3339(modified_at(about))}});
     }
   }
   std::sort(items.begin(), items.end(), [](const json& a, const json& b) {
@@ -141,13 +154,13 @@ response artifact_answer(const file_executor& files, const artifact_source& sour
   if (!root)
     return path.empty() ? listing(source, path, json::array()) : no_such(source, path);
   if (path.empty())
-    return listing(source, path, list_files(std::move(root), path));
+    return listing(source, path, list_files(source.key, std::move(root), path));
   auto found = open_beneath(root.value(), path.c_str(), O_RDONLY | O_NONBLOCK);
   struct stat about {};
   if (!found || ::fstat(found.value(), &about) != 0)
     return no_such(source, path);
   if (S_ISDIR(about.st_mode))
-    return listing(source, path, list_files(std::move(found), path));
+    return listing(source, path, list_files(source.key, std::move(found), path));
   return file_answer(files, source, query, std::move(found), static_cast<std::uint64_t>(about.st_size));
 }
 
