@@ -24,7 +24,8 @@ public:
   void require(std::int64_t min_free) noexcept { min_free_ = min_free; }
 
   /// Fails with ec::storage_full and both figures while less than `min_free` bytes are free to this account besides
-  /// `owed` ones that are spoken for, or while there is room for less than 1,024 files (inodes). A file system that cannot be asked counts as roomy: writing to it will tell.
+  /// `owed` ones that are spoken for, or while there is room for less than 1,024 files (inodes). A file system that
+  /// cannot be asked counts as roomy: writing to it will tell.
   [[nodiscard]] outcome check(std::int64_t owed = 0,
                               std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
 

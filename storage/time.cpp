@@ -62,6 +62,10 @@ private:
   bool ok_ = true;
 };
 
+constexpr timestamp first_instant = std::chrono::sys_days{std::chrono::year{0} / 1 / 1};
+constexpr timestamp last_instant =
+  std::chrono::sys_days{std::chrono::year{10'000} / 1 / 1} - std::chrono::milliseconds{1};
+
 /// "Z" or "+02:00".
 std::chrono::minutes offset(scanner& in) {
   auto sign = in.any_of("Zz+-");
@@ -120,8 +124,12 @@ std::optional<timestamp> parse_rfc3339(std::string_view text) {
   // RFC 3339 writes a leap second as :60; clocks here do not know it, so it is the first moment of the next minute.
   if (!in.at_end() || !date.ok() || hour > 23 || minute > 59 || second > 60)
     return std::nullopt;
-  return std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
-         std::chrono::seconds{second} + std::chrono::milliseconds{millis} - shift;
+  const timestamp at = std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
+                       std::chrono::seconds{second} + std::chrono::milliseconds{millis} - shift;
+  // An offset or a leap second can lead out of the years that the format can write.
+  if (at < first_instant || at > last_instant)
+    return std::nullopt;
+  return at;
 }
 
 } // namespace kcx

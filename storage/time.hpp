@@ -21,7 +21,8 @@ using timestamp = std::chrono::sys_time<std::chrono::milliseconds>;
 /// "2026-01-31T12:00:00.000Z".
 [[nodiscard]] std::string to_rfc3339(timestamp at);
 
-/// Reads RFC 3339 with "Z" or a numeric offset; fractions beyond milliseconds are cut. Nothing if malformed.
+/// Reads RFC 3339 with "Z" or a numeric offset; fractions beyond milliseconds are cut. Nothing if malformed or, in UTC,
+/// outside of the years 0000 to 9999: whatever is read can be written by to_rfc3339() and read again.
 [[nodiscard]] std::optional<timestamp> parse_rfc3339(std::string_view text);
 
 } // namespace kcx

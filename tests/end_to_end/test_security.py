@@ -82,6 +82,8 @@ def test_other_addresses_than_loopback_need_an_explicit_word(make_node):
     ({"command": "a\0b"}, "/command"), ({"steps": []}, "/command"), ({"steps": [{"name": "x"}]}, "/steps/0/command"),
     ({"command": "true", "steps": [{"command": "true"}]}, "/steps"),
     ({"command": "true", "on_interrupt": "maybe"}, "/on_interrupt"),
+    ({"command": "true", "run_at": "0000-01-01T00:00:00+23:59"}, "/run_at"),
+    ({"command": "true", "run_at": "9999-12-31T23:59:60Z"}, "/run_at"),
 ])
 def test_a_bad_field_is_named_by_its_pointer(node, body, pointer):
     problem = node.submit_raw(body).problem(422, "invalid_input")
