@@ -91,7 +91,7 @@ void job_run::check_settled(steady_time now) {
   if (phase_ != phase::settling)
     return;
   if (tree_empty_) {
-    output_->take();
+    output_->end();
     look_at_memory();
     return keep();
   }

@@ -81,12 +81,18 @@ bool job_output::take_from(source& from) {
   return any;
 }
 
-void job_output::flush_maskers() {
+void job_output::end() {
+  take();
   for (auto& pipe : pipes_) {
+    // Before the flush: what came behind it could be the other half of a secret.
+    pipe.read_end.reset();
+    pipe.write_end.reset();
     shown_.clear();
     pipe.masker.flush(shown_);
     log_.append(pipe.stream, step_, shown_, wall_ms());
   }
+  if (log_.pending() && !flush_at_)
+    flush_at_ = std::chrono::steady_clock::now() + show_within;
 }
 
 void job_output::close_write_ends() noexcept {
@@ -103,8 +109,7 @@ void job_output::wants(std::vector<pollfd>& polled) const {
 void job_output::notice(const std::string& text) {
   const auto last = last_output_;
   take();
-  // A notice breaks a half-written secret in two: show what is held back first.
-  flush_maskers();
+  // What a masker holds back stays there: shown now it could be half a secret, and the other half follow the notice.
   log_.notice(step_, mask(text), wall_ms());
   last_output_ = last;
 }
@@ -115,11 +120,7 @@ void job_output::flush() {
 }
 
 log_sizes job_output::close() {
-  for (auto& pipe : pipes_) {
-    pipe.read_end.reset();
-    pipe.write_end.reset();
-  }
-  flush_maskers();
+  end();
   flush_at_.reset();
   return log_.close(wall_ms());
 }

@@ -19,7 +19,9 @@ namespace kcx {
 
 using steady_time = std::chrono::steady_clock::time_point;
 
-/// Both pipes live as long as the job, not as a step: what a process that outlives its step writes is kept.
+/// Both pipes live as long as the job, not as a step: what a process that outlives its step writes is kept. So do their
+/// maskers: a secret of which one half is written before the end of a step, or before a notice, and the other behind
+/// it, is masked as any other. What is held back at the end of a step is counted to the one that goes on with it.
 class job_output {
 public:
   /// Creates the log and the pipes. Fails as log_writer::create, or with ec::system_failed.
@@ -36,8 +38,8 @@ public:
   /// Takes what the pipes hold now, at most a few pipes full. Returns whether anything came.
   bool take();
 
-  /// What a masker holds back goes to the log: no more of this step comes.
-  void flush_maskers();
+  /// Nothing more can come: takes what the pipes hold, closes them, and shows what the maskers held back.
+  void end();
 
   /// Closes the runner's own copies of the write ends, so that ended() can come true.
   void close_write_ends() noexcept;
@@ -48,7 +50,8 @@ public:
   /// Adds the read ends that can still bring something.
   void wants(std::vector<pollfd>& polled) const;
 
-  /// A line by the runner itself, after everything that the job has written so far.
+  /// A line by the runner itself, after everything that the job has written so far, but for the few bytes that a masker
+  /// holds back since they may be the begin of a secret: those follow it.
   void notice(const std::string& text);
 
   /// Lets readers see what was taken. Called whenever flush_at() has come.

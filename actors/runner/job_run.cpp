@@ -160,7 +160,6 @@ bool job_run::start_step() {
 
 void job_run::step_ended(int status) {
   output_->take();
-  output_->flush_maskers();
   const auto& spec = start_.steps[current_];
   auto& step = steps_[current_];
   if (WIFEXITED(status))

@@ -249,6 +249,18 @@ def test_a_secret_is_in_no_command_line_and_gone_from_the_disk_after_the_job(nod
             assert secret.encode() not in path.read_bytes(), path
 
 
+def test_a_secret_that_the_end_of_a_step_or_a_notice_cuts_in_two_is_masked(node):
+    secrets = {"S": "abcdEFGH1234"}
+    first = ("mkfifo half go end; (printf 'token=abcdEF'; echo > half; read x < go; echo GH1234; echo > end) & read x < half")
+    job = node.submit(steps=[{"name": "a", "command": first}, {"name": "b", "command": "echo > go; read x < end"}],
+                      secrets=secrets)
+    assert "".join(node.follow(job["id"])) == "token=***" and node.wait(job["id"])["state"] == "succeeded"
+    assert node.log(job["id"]) == "token=***\n"
+    job = node.run("printf abcd; trap 'printf EFGH1234; exit' TERM; sleep 99 & wait", time_limit_s=0.3,
+                   secrets=secrets)
+    assert node.log(job["id"]) == "kcx: the time limit of 0.3 s is reached, ending the job\n***"
+
+
 def test_a_secret_in_what_cannot_start_is_masked(node):
     job = node.run(["/no/such/hunter2-program"], secrets={"S": "hunter2-program"})
     assert job["reason"] == "spawn_failed"

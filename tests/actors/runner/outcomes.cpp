@@ -305,6 +305,34 @@ CAF_TEST(secrets never reach the disk) {
   CAF_CHECK_EQUAL(test::read_file(job.log_file).find("line2"), std::string::npos);
 }
 
+CAF_TEST(a secret that is written on both sides of the end of a step is masked) {
+  slot s;
+  auto job =
+    s.steps({"mkfifo half go end; (printf abcdEF; echo > half; read x < go; echo GH1234; echo > end) & read x < half",
+             "echo > go; read x < end", "printf abcdE", "echo FGH1234; printf abc"});
+  job.secrets = {"abcdEFGH1234"};
+  CAF_CHECK_EQUAL(name(s.run(job).outcome), "exited");
+  CAF_CHECK_EQUAL(s.log(job), "***\n***\nabc");
+}
+
+CAF_TEST(a secret that is written on both sides of a notice is masked) {
+  slot s;
+  auto job = s.job("printf abcd; trap 'printf EFGH1234; exit' TERM; sleep 99 & wait");
+  job.secrets = {"abcdEFGH1234"};
+  job.time_limit = milliseconds{200};
+  CAF_CHECK_EQUAL(name(s.run(job).outcome), "time_limit");
+  CAF_CHECK_EQUAL(s.log(job), "kcx: the time limit of 0.2 s is reached, ending the job\n***");
+}
+
+CAF_TEST(what is held back comes before what is told after the last process) {
+  slot s;
+  auto job = s.job("printf abcd");
+  job.secrets = {"abcdEFGH1234"};
+  job.artifacts = {"no/such"};
+  s.run(job);
+  CAF_CHECK_EQUAL(s.log(job), "abcd\nkcx: artifacts: nothing in the workspace matches \"no/such\"\n");
+}
+
 CAF_TEST(limits of resources and umask hold for the job) {
   slot s;
   auto job = s.job("ulimit -n; umask; ulimit -f");
