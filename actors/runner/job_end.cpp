@@ -160,7 +160,8 @@ void job_run::remove_or_keep(finished_event& event) {
   if (event.workspace_kept)
     return;
   if (const auto removed = remove_workspace(start_.workspace); !removed)
-    event.workspace_error = removed.error().message;
+    // It may quote the name of a file.
+    event.workspace_error = output_->mask(removed.error().message);
 }
 
 void job_run::report_log(steady_time now, bool last) {

@@ -78,6 +78,7 @@ void job_run::keep() {
   order.sync = true;
   if (user_)
     order.reader = user_->uid;
+  order.may_name = [this](const std::string& path) { return output_->shows(path); };
   copy_.emplace(std::move(order));
 }
 
@@ -105,7 +106,8 @@ void job_run::take_outputs() {
   for (const auto& complaint : taken.complaints)
     output_->notice(complaint);
   for (auto& [key, value] : taken.values) {
-    if (output_->mask(value) == value)
+    // As it stood in the file: a key can be a secret too, or both of them together.
+    if (output_->shows(key + '=' + value))
       outputs_.emplace(key, std::move(value));
     else
       output_->notice("the output \"" + key + "\" holds a secret and is left out");

@@ -67,6 +67,9 @@ public:
   /// A text with the job's secrets masked.
   [[nodiscard]] std::string mask(std::string_view text) const { return masked(patterns_, text); }
 
+  /// Whether a text holds none of them.
+  [[nodiscard]] bool shows(std::string_view text) const { return mask(text) == text; }
+
   /// When the job last wrote something.
   [[nodiscard]] steady_time last_output() const noexcept { return last_output_; }
 

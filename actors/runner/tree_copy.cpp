@@ -102,6 +102,8 @@ void tree_copy::open(const std::string& name) {
     return leave_out(name, "no regular file");
   if (closed_to_reader(about.st_uid, about.st_mode, S_IROTH))
     return leave_out(name, "closed to the account of the job");
+  if (order_.may_name && !order_.may_name(path_of(name)))
+    return leave_out(name, "its path holds a secret");
   file.size = static_cast<std::uint64_t>(about.st_size);
   file.mode = about.st_mode;
   file.modified = about.st_mtim;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -39,6 +40,8 @@ struct copy_order {
   /// It fills a workspace: the first file that cannot be copied ends it with a failure, and others may read what is
   /// made, as they may what the job makes.
   bool fills_workspace = false;
+  /// Whether a file may be kept under this path below `from`; the others are left out. None: all may.
+  std::function<bool(const std::string& path)> may_name;
   /// Copied files are on the disk for good before they count.
   bool sync = false;
 };

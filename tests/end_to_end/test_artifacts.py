@@ -94,7 +94,8 @@ def test_a_dependent_whose_artifacts_are_gone_does_not_start(start_node):
 
 
 def test_outputs_with_secrets_never_leave_the_job(node):
-    job = node.run('echo "token=$TOKEN" >> $KCX_OUTPUT; echo "name=x" >> $KCX_OUTPUT', secrets={"TOKEN": "hush-hush-hush"})
+    job = node.run('echo "token=$TOKEN" >> $KCX_OUTPUT; echo "$KEY=1" >> $KCX_OUTPUT; echo "name=x" >> $KCX_OUTPUT',
+                   secrets={"TOKEN": "hush-hush-hush", "KEY": "hunter22"})
     assert job["outputs"] == {"name": "x"}
     assert 'the output "token" holds a secret and is left out' in node.log(job["id"])
 

@@ -254,6 +254,31 @@ CAF_TEST(an output that holds a secret is left out) {
   CAF_CHECK(s.log(job).find("kcx: the output \"token\" holds a secret and is left out\n") != std::string::npos);
 }
 
+CAF_TEST(an output whose key holds a secret is left out) {
+  slot s;
+  auto job = s.job("echo hunter22=1 > $KCX_OUTPUT; echo x_hunter22=1 >> $KCX_OUTPUT; echo us=er:pw >> $KCX_OUTPUT");
+  job.secrets = {"hunter22", "us=er:pw"};
+  const auto end = s.run(job);
+  CAF_CHECK(end.outputs.empty());
+  const auto log = s.log(job);
+  CAF_CHECK_EQUAL(log.find("hunter22"), std::string::npos);
+  CAF_CHECK_NOT_EQUAL(log.find("the output \"x_***\" holds a secret and is left out"), std::string::npos);
+  CAF_CHECK_NOT_EQUAL(log.find("the output \"us\" holds a secret and is left out"), std::string::npos);
+}
+
+CAF_TEST(an artifact whose path holds a secret is left out) {
+  slot s;
+  auto job = s.job("mkdir -p hunter22/deep; echo a > hunter22/deep/file; echo a > x-hunter22; echo a > plain");
+  job.secrets = {"hunter22"};
+  job.artifacts = {"*"};
+  job.artifacts_dir = s.data / "artifacts/1-1";
+  const auto end = s.run(job);
+  CAF_CHECK_EQUAL(end.artifacts.files, 1);
+  CAF_CHECK(!end.artifacts.cut);
+  CAF_CHECK_EQUAL(files_in(job.artifacts_dir), "plain ");
+  CAF_CHECK_EQUAL(s.log(job), "kcx: artifacts: 2 left out, the first: ***/deep/file: its path holds a secret\n");
+}
+
 CAF_TEST(artifacts of needed jobs are in the workspace before the first step) {
   slot s;
   make_file(s.data / "artifacts/5-1/dist/app", "app\n");
