@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
 
 namespace kcx {
 
@@ -60,27 +61,98 @@ std::string percent_escaped(std::string_view secret, std::string_view kept, bool
   return out;
 }
 
-std::string json_escaped(std::string_view secret, bool slash) {
-  constexpr std::string_view digits = "0123456789abcdef";
+/// The code point that begins a text, and its bytes taken off it. Of what is no UTF-8 one byte, as Python has it in a
+/// string: as half a surrogate pair.
+std::uint32_t next_code_point(std::string_view& text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  const std::size_t more = lead < 0x80 ? 0 : lead >> 5 == 0x6 ? 1 : lead >> 4 == 0xe ? 2 : lead >> 3 == 0x1e ? 3 : 4;
+  std::uint32_t point = more == 0 ? lead : lead & (0x3fU >> more);
+  bool whole = more < 4 && text.size() > more;
+  for (std::size_t i = 1; whole && i <= more; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    whole = byte >> 6 == 2;
+    point = (point << 6) | (byte & 0x3fU);
+  }
+  text.remove_prefix(whole ? more + 1 : 1);
+  return whole ? point : 0xdc00U + lead;
+}
+
+void add_unicode_escape(std::string& out, std::uint32_t unit, bool upper) {
+  const std::string_view digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
+  out += "\\u";
+  for (int shift = 12; shift >= 0; shift -= 4)
+    out += digits[(unit >> shift) & 15U];
+}
+
+struct json_style {
+  /// Whether all beyond ASCII, and DEL, is written as \uXXXX.
+  bool ascii;
+  /// Further characters that are.
+  std::string_view as_unicode;
+  /// Whether a slash is written as "\/".
+  bool slash;
+};
+
+std::string json_escaped(std::string_view secret, const json_style& style, bool upper) {
   constexpr std::string_view named = "\"\\\n\r\t\b\f";
   constexpr std::string_view letters = "\"\\nrtbf";
   std::string out;
-  for (const char c : secret) {
-    if (const auto at = named.find(c); at != std::string_view::npos) {
+  while (!secret.empty()) {
+    const auto c = secret.front();
+    if (style.ascii && static_cast<unsigned char>(c) >= 0x7f) {
+      const auto point = next_code_point(secret);
+      if (point >= 0x10000)
+        add_unicode_escape(out, 0xd7c0U + (point >> 10), upper);
+      add_unicode_escape(out, point >= 0x10000 ? 0xdc00U + (point & 0x3ffU) : point, upper);
+      continue;
+    }
+    secret.remove_prefix(1);
+    if (style.as_unicode.find(c) != std::string_view::npos) {
+      add_unicode_escape(out, static_cast<unsigned char>(c), upper);
+    } else if (const auto at = named.find(c); at != std::string_view::npos) {
       out += '\\';
       out += letters[at];
-    } else if (slash && c == '/') {
+    } else if (style.slash && c == '/') {
       out += "\\/";
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += "\\u00";
-      out += digits[static_cast<unsigned char>(c) >> 4];
-      out += digits[static_cast<unsigned char>(c) & 15U];
+      add_unicode_escape(out, static_cast<unsigned char>(c), upper);
     } else {
       out += c;
     }
   }
   return out;
 }
+
+// Who writes what. Most secrets come out of many of them in the same form, and each form is searched for once.
+
+/// What is left as it is besides letters and digits. Each with either case of its hexadecimal digits, and with "+" or
+/// "%20" for a blank.
+constexpr std::string_view percent_styles[] = {
+  "-_.~",                 // RFC 3986; Go's QueryEscape
+  "-_.!~*'()",            // JavaScript's encodeURIComponent
+  "-_.~/",                // Python's quote
+  "-_.!~*'();/?:@&=+$,#", // JavaScript's encodeURI
+  "-_.*",                 // Java's URLEncoder, forms of browsers
+  "-_.",                  // PHP's urlencode
+  "-_.~$&+=:@",           // Go's PathEscape
+  "-_.~$&+,/:;=@",        // paths of Go's URLs
+};
+
+/// Each with either case of its hexadecimal digits.
+constexpr json_style json_styles[] = {
+  {false, "", false},        // JavaScript, Rust, most others
+  {false, "", true},         // PHP with JSON_UNESCAPED_UNICODE
+  {true, "", false},         // Python
+  {true, "", true},          // PHP
+  {false, "&<>", false},     // Go, Rails
+  {false, "&<>='", false},   // Gson
+  {true, "&<>'", false},     // Python's web frameworks
+  {true, "\"&'+<>`", false}, // .NET
+};
+
+/// Of each table for a job with very large secrets: an automaton with all forms could take a hundred times their size.
+constexpr std::size_t usual_styles = 3;
+constexpr std::size_t large_secrets = 16 * 1024;
 
 std::vector<std::string> lines_of(std::string_view secret) {
   std::vector<std::string> lines;
@@ -93,13 +165,17 @@ std::vector<std::string> lines_of(std::string_view secret) {
   return lines;
 }
 
-void add_escaped(std::set<std::string>& found, std::string_view text) {
-  for (const std::string_view kept : {"-_.~", "-_.!~*'()", "-_.~/"})
-    for (const bool upper : {true, false})
+void add_escaped(std::set<std::string>& found, std::string_view text, bool usual_only) {
+  const auto styles_of = [usual_only](const auto& table) {
+    return std::span{table}.first(usual_only ? usual_styles : std::size(table));
+  };
+  for (const bool upper : {true, false}) {
+    for (const auto kept : styles_of(percent_styles))
       for (const bool plus : {true, false})
         found.insert(percent_escaped(text, kept, upper, plus));
-  found.insert(json_escaped(text, false));
-  found.insert(json_escaped(text, true));
+    for (const auto& style : styles_of(json_styles))
+      found.insert(json_escaped(text, style, upper));
+  }
 }
 
 void add_base64(std::set<std::string>& found, std::string_view text) {
@@ -111,18 +187,18 @@ void add_base64(std::set<std::string>& found, std::string_view text) {
 
 } // namespace
 
-std::vector<std::string> secret_patterns::forms(std::string_view secret) {
+std::vector<std::string> secret_patterns::forms(std::string_view secret, bool usual_only) {
   std::set<std::string> found;
   if (secret.size() >= min_length) {
     found.emplace(secret);
-    add_escaped(found, secret);
+    add_escaped(found, secret, usual_only);
     add_base64(found, secret);
   }
   for (const auto& line : lines_of(secret)) {
     if (line.size() < min_length)
       continue;
     found.insert(line);
-    add_escaped(found, line);
+    add_escaped(found, line, usual_only);
     add_base64(found, line);
   }
   std::vector<std::string> result;
@@ -142,8 +218,11 @@ std::vector<std::string> secret_patterns::breakable_forms(std::string_view secre
 }
 
 secret_patterns::secret_patterns(const std::vector<std::string>& secrets) {
+  std::size_t total = 0;
+  for (const auto& secret : secrets)
+    total += secret.size();
   for (const auto& secret : secrets) {
-    for (const auto& form : forms(secret))
+    for (const auto& form : forms(secret, total > large_secrets))
       plain_.add(form);
     for (const auto& form : breakable_forms(secret))
       broken_.add(form);

@@ -1,7 +1,8 @@
 /// Replaces secrets in a stream of bytes by `***` before anything is stored or sent.
 ///
 /// Found are each secret itself, its lines (a secret of several lines may be printed indented or with other line ends),
-/// and its base64, URL-escaped and JSON-escaped forms, also where a chunk ends in the middle of one, and base64 also
+/// and its base64, URL-escaped and JSON-escaped forms as the usual libraries write them (of secrets that have more than
+/// 16 KiB together: as the most usual ones do), also where a chunk ends in the middle of one, and base64 also
 /// where lines are broken in the middle of it. Anything shorter than 4 bytes is not masked: it would tear holes into
 /// unrelated output without protecting anything.
 ///
@@ -26,8 +27,9 @@ public:
 
   [[nodiscard]] bool empty() const noexcept { return plain_.empty(); }
 
-  /// All forms of one secret that are masked. For tests and for the constructor.
-  [[nodiscard]] static std::vector<std::string> forms(std::string_view secret);
+  /// All forms of one secret that are masked, each once: at most 60 of a line, a handful of most. With `usual_only`
+  /// without the rarer ways to escape. For tests and for the constructor.
+  [[nodiscard]] static std::vector<std::string> forms(std::string_view secret, bool usual_only = false);
 
   /// Those of them that lines may be broken in: base64 that is long enough not to be met by chance.
   [[nodiscard]] static std::vector<std::string> breakable_forms(std::string_view secret);

@@ -249,6 +249,15 @@ def test_a_secret_is_in_no_command_line_and_gone_from_the_disk_after_the_job(nod
             assert secret.encode() not in path.read_bytes(), path
 
 
+def test_a_secret_is_masked_as_other_programs_escape_it(node):
+    secret = "p\u00e4ss&w\u00f6rd/~1 +"
+    forms = [json.dumps(secret), json.dumps(secret).replace("e4", "E4").replace("f6", "F6"),
+             json.dumps(secret, ensure_ascii=False).replace("&", "\\u0026"), urllib.parse.quote_plus(secret).replace("~", "%7E"),
+             urllib.parse.quote(secret, safe="-_.!~*'();/?:@&=+$,#"), urllib.parse.quote(secret).lower()]
+    job = node.run(["printf", "%s\n", *forms], secrets={"S": secret})
+    assert node.log(job["id"]).replace('"', "").split() == ["***"] * len(forms)
+
+
 def test_a_secret_that_the_end_of_a_step_or_a_notice_cuts_in_two_is_masked(node):
     secrets = {"S": "abcdEFGH1234"}
     first = ("mkfifo half go end; (printf 'token=abcdEF'; echo > half; read x < go; echo GH1234; echo > end) & read x < half")

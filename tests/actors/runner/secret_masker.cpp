@@ -76,6 +76,51 @@ CAF_TEST(escaped forms are masked) {
   check({"tab\there"}, R"(tab\there)", "***");
 }
 
+CAF_TEST(JSON is masked as each of the usual libraries writes it) {
+  const std::string secret = "p\xc3\xa4ss<w&r>\xf0\x9f\x94\x91'/\"\x01\x7f";
+  for (const auto* text : {
+         R"(p\u00e4ss<w&r>\ud83d\udd11'/\"\u0001\u007f)",                             // Python
+         R"(p\u00E4ss<w&r>\uD83D\uDD11'/\"\u0001\u007F)",                             // with capital digits
+         R"(p\u00e4ss<w&r>\ud83d\udd11'\/\"\u0001\u007f)",                            // PHP
+         "p\xc3\xa4ss<w&r>\xf0\x9f\x94\x91'/\\\"\\u0001\x7f",                         // JavaScript
+         "p\xc3\xa4ss\\u003cw\\u0026r\\u003e\xf0\x9f\x94\x91'/\\\"\\u0001\x7f",       // Go
+         "p\xc3\xa4ss\\u003cw\\u0026r\\u003e\xf0\x9f\x94\x91\\u0027/\\\"\\u0001\x7f", // Gson
+         R"(p\u00E4ss\u003Cw\u0026r\u003E\uD83D\uDD11\u0027/\u0022\u0001\u007F)",     // .NET
+       })
+    CAF_CHECK_EQUAL(in_chunks({secret}, text, 5), "***");
+  // What is no UTF-8, as Python has it in os.environ.
+  check({"ab\xe9 cd\xc3"}, R"("ab\udce9 cd\udcc3")", R"("***")");
+}
+
+CAF_TEST(URL escapes are masked as each of the usual libraries writes them) {
+  const std::string secret = "p~s *w/r&d+'$\xc3\xa9";
+  for (const auto* text : {
+         "p~s%20%2Aw%2Fr%26d%2B%27%24%C3%A9", // RFC 3986
+         "p~s%20%2aw%2fr%26d%2b%27%24%c3%a9", // with small digits
+         "p~s+%2Aw%2Fr%26d%2B%27%24%C3%A9",   // Go's QueryEscape, Python's quote_plus
+         "p~s%20*w%2Fr%26d%2B'%24%C3%A9",     // JavaScript's encodeURIComponent
+         "p~s%20*w/r&d+'$%C3%A9",             // JavaScript's encodeURI
+         "p%7Es+*w%2Fr%26d%2B%27%24%C3%A9",   // Java's URLEncoder
+         "p%7Es+%2Aw%2Fr%26d%2B%27%24%C3%A9", // PHP's urlencode
+         "p~s%20%2Aw%2Fr&d+%27$%C3%A9",       // Go's PathEscape
+         "p~s%20%2Aw/r%26d%2B%27%24%C3%A9",   // Python's quote
+       })
+    CAF_CHECK_EQUAL(in_chunks({secret}, text, 5), "***");
+}
+
+CAF_TEST(the forms of a secret are few and each is there once) {
+  CAF_CHECK_EQUAL(secret_patterns::forms("abcdEFGH1234").size(), 4u); // as it is, and base64
+  std::string odd;
+  for (int c = 1; c < 256; ++c)
+    if (c != '\n' && c != '\r')
+      odd += static_cast<char>(c);
+  auto forms = secret_patterns::forms(odd);
+  CAF_CHECK_LESS_OR_EQUAL(forms.size(), 60u);
+  std::ranges::sort(forms);
+  CAF_CHECK(std::ranges::adjacent_find(forms) == forms.end());
+  CAF_CHECK_LESS(secret_patterns::forms(odd, true).size(), forms.size());
+}
+
 CAF_TEST(base64 is masked in each of its three positions) {
   // "user:" is 5 bytes, so the secret begins in the middle of a group of three.
   for (const auto* text : {"czNjcmV0LXRva2Vu", "dXNlcjpzM2NyZXQtdG9rZW4=", "eHMzY3JldC10b2tlbg=="}) {
