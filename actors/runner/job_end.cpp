@@ -16,6 +16,8 @@ using clock = std::chrono::steady_clock;
 
 /// How long output may still arrive after the last step, while somebody holds a pipe.
 constexpr milliseconds settle_time{500};
+/// The same once nobody does: a process that exits closes its pipes a moment before it is gone.
+constexpr milliseconds exit_time{50};
 /// Between two rounds of KILL, at first and at most.
 constexpr milliseconds first_kill{5};
 constexpr milliseconds last_kill{200};
@@ -95,7 +97,9 @@ void job_run::check_settled(steady_time now) {
     look_at_memory();
     return keep();
   }
-  if (!kill_at_ && (now >= settle_until_ || output_->ended())) {
+  if (output_->ended())
+    settle_until_ = std::min(settle_until_, now + exit_time);
+  if (!kill_at_ && now >= settle_until_) {
     output_->notice("processes were left behind, ending them");
     begin_ladder(start_.cancel_grace);
   }

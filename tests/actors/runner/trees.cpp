@@ -118,6 +118,15 @@ CAF_TEST(a job ends with its main process and takes what it left behind along) {
   CAF_CHECK(marked(mark_of(job)).empty());
 }
 
+CAF_TEST(a process that exits right after the last step was not left behind) {
+  slot s;
+  for (int i = 0; i < 100; ++i) {
+    const auto job = s.job("mkfifo go; (read x < go; exec 2>&- >&-) & echo > go");
+    s.run(job);
+    CAF_REQUIRE_EQUAL(s.log(job), "");
+  }
+}
+
 CAF_TEST(a background process lives on to the next step) {
   slot s;
   auto job = s.steps({"sleep 1000 & echo $! > pid", "kill -0 $(cat pid) && echo alive"});
