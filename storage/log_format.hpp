@@ -5,8 +5,9 @@
 /// record n tells when and from where a run of bytes came. A byte is part of the log once a record covers it.
 ///
 /// Where a log passes its limit, the middle is cut: both files get a hole (no disk space) and offsets stay what they
-/// were. Every record carries the end of that gap as it was when the record was written, so the last record alone
-/// tells a reader the size and the gap.
+/// were. The first bytes of what is cut give their place to a line that says so (cut_mark), the last that is read
+/// before the gap. Every record carries the end of that gap as it was when the record was written, so the last record
+/// alone tells a reader the size and the gap.
 ///
 /// After the attempt has ended, either file may be compressed (log_archive_path()). For a moment both forms are there;
 /// they say the same.
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace kcx {
 
@@ -64,9 +66,13 @@ struct log_header {
   std::int64_t created_ms = 0;
   /// Where the gap begins once there is one, otherwise 0.
   std::uint64_t gap_begin = 0;
-  std::uint64_t reserved = 0;
+  /// Where the line that marks the cut begins; it ends at gap_begin. 0 where there is none.
+  std::uint64_t mark_begin = 0;
 };
 static_assert(sizeof(log_header) == record_size);
+
+/// The line between what is kept of a log that was cut; a newline comes before it where none was.
+inline constexpr std::string_view cut_mark = "kcx: the middle of this log is left out\n";
 
 /// The data file of an attempt: `<data>/logs/<id / 1000>/<id>-<attempt>.log`.
 [[nodiscard]] std::filesystem::path log_path(const std::filesystem::path& data_dir, std::int64_t job_id,

@@ -105,6 +105,7 @@ expected<log_extent> log_reader::extent() const {
   if (index_.read_at(reinterpret_cast<char*>(&header), sizeof header, 0) != sizeof header)
     return read_failed("index");
   result.gap_begin = header.gap_begin;
+  result.mark_begin = header.mark_begin > 0 ? header.mark_begin : header.gap_begin;
   result.gap_end = last.gap_end;
   return result;
 }
@@ -118,6 +119,7 @@ expected<log_chunk> log_reader::read(std::uint64_t offset, std::size_t max) cons
     chunk.offset = offset;
     if (before->gap_end > 0 && offset >= before->gap_begin && offset < before->gap_end) {
       chunk.skipped = before->gap_end - offset;
+      chunk.marked = offset == before->gap_begin && before->mark_begin < before->gap_begin;
       chunk.offset = before->gap_end;
     }
     chunk.next = chunk.offset;
@@ -130,11 +132,12 @@ expected<log_chunk> log_reader::read(std::uint64_t offset, std::size_t max) cons
     if (!load_bytes(chunk.bytes.data(), chunk.bytes.size(), chunk.offset, *before))
       return read_failed("file");
     chunk.next = chunk.offset + chunk.bytes.size();
-    // The writer announces a larger gap before the bytes go: what lies outside the gap as it is now was intact.
+    // The writer announces a larger gap before the bytes go: what lies outside the gap as it is now was intact. The
+    // mark comes with the first gap, over bytes that were read up to then.
     const auto after = extent();
     if (!after)
       return after.error();
-    if (after->gap_end == before->gap_end || chunk.next <= after->gap_begin || chunk.offset >= after->gap_end)
+    if (after->gap_end == before->gap_end || chunk.next <= after->mark_begin || chunk.offset >= after->gap_end)
       return chunk;
   }
   return error{ec::storage_busy, "the log is cut faster than it can be read", {}};

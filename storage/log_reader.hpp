@@ -31,6 +31,9 @@ struct log_extent {
   bool lost = false;
   /// Whether the writer has closed it: it will never change again.
   bool closed = false;
+  /// Where the line before the gap begins that marks it; gap_begin where there is none. Its offsets were given to bytes
+  /// of the job before they were cut.
+  std::uint64_t mark_begin = 0;
 };
 
 /// A piece of a log.
@@ -42,6 +45,8 @@ struct log_chunk {
   std::uint64_t next = 0;
   /// Bytes of the gap that were stepped over to get to `offset`, 0 if none.
   std::uint64_t skipped = 0;
+  /// Whether the line that marks the cut comes right before those: else whoever reads on finds no line between the two.
+  bool marked = false;
 };
 
 /// A record with its number.

@@ -56,6 +56,8 @@ expected<log_writer> log_writer::resume(const std::filesystem::path& data_file, 
     return writer;
   }
   writer.head_end_ = header.gap_begin;
+  // Without a mark there is no place for one any more.
+  writer.mark_begin_ = header.mark_begin > 0 ? header.mark_begin : header.gap_begin;
   // Records in the hole read as zeros, so offsets ascend up to the first one behind the gap all the same.
   writer.tail_record_ = writer.first_record_from(writer.gap_end_);
   writer.head_records_ = writer.tail_record_;

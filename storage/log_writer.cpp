@@ -71,7 +71,7 @@ expected<log_writer> log_writer::create(const std::filesystem::path& data_file, 
 
 log_writer::log_writer(unique_fd data, unique_fd index, log_bounds bounds)
   : data_{std::move(data)}, index_{std::move(index)}, reserve_{bounds.reserve_bytes},
-    head_limit_{bounds.limit_bytes / 2}, tail_limit_{bounds.limit_bytes / 2} {
+    head_limit_{bounds.limit_bytes / 2 - cut_mark.size() - 1}, tail_limit_{bounds.limit_bytes / 2} {
   // Cutting an eighth at a time keeps the number of cuts small, and the log never above its limit.
   tail_keep_ = tail_limit_ - tail_limit_ / 8;
   // A job that writes single bytes to both streams in turn makes a record of each: bound the index by bytes as well.
@@ -101,7 +101,17 @@ void log_writer::put(log_stream stream, std::uint16_t step, std::string_view byt
       flush(now_ms);
       return lose(bytes.size(), now_ms, ENOSPC);
     }
-    const auto n = room(bytes.size());
+    if (head_is_full_for(bytes)) {
+      flush(now_ms);
+      if (in_head() && lost_errno_ == 0)
+        end_head();
+      continue;
+    }
+    const auto n = room(bytes);
+    if (n == 0) {
+      flush(now_ms);
+      continue;
+    }
     const auto written = write_at(data_.value(), bytes.substr(0, n), size_);
     const auto number = errno;
     if (written > 0) {
@@ -121,12 +131,27 @@ void log_writer::put(log_stream stream, std::uint16_t step, std::string_view byt
   }
 }
 
-std::size_t log_writer::room(std::size_t wanted) const noexcept {
-  std::uint64_t n = std::min<std::uint64_t>(wanted, max_length_ - (pending_ ? pending_->length : 0));
-  // The head ends exactly at its limit, so a gap covers whole records.
+// How many of these bytes the record at hand takes; none if it is to be ended first.
+std::size_t log_writer::room(std::string_view bytes) const noexcept {
+  std::uint64_t n = max_length_ - (pending_ ? pending_->length : 0);
+  // The head ends at its limit at the latest, so a gap covers whole records.
   if (in_head() && size_ < head_limit_)
     n = std::min(n, head_limit_ - size_);
-  return static_cast<std::size_t>(n);
+  if (bytes.size() <= n)
+    return bytes.size();
+  // Records end with a line where they can: any of them may be the first behind a gap.
+  const auto line_end = bytes.substr(0, n).rfind('\n');
+  if (line_end != std::string_view::npos)
+    return line_end + 1;
+  return pending_ && ends_line_ ? 0 : n;
+}
+
+// Whether the end of the head would cut a line that would be its last.
+bool log_writer::head_is_full_for(std::string_view bytes) const noexcept {
+  if (!in_head() || !ends_line_ || size_ >= head_limit_)
+    return false;
+  const auto left = head_limit_ - size_;
+  return left <= head_limit_ / 16 && left < bytes.size() && bytes.substr(0, left).find('\n') == std::string_view::npos;
 }
 
 void log_writer::flush(std::int64_t now_ms) {
@@ -202,8 +227,11 @@ void log_writer::notice(std::uint16_t step, std::string_view text, std::int64_t 
 }
 
 void log_writer::end_head_if_full() {
-  if (!in_head() || (size_ < head_limit_ && records_ < max_records_))
-    return;
+  if (in_head() && (size_ >= head_limit_ || records_ >= max_records_))
+    end_head();
+}
+
+void log_writer::end_head() noexcept {
   head_end_ = size_;
   head_records_ = records_;
   tail_record_ = records_;
@@ -221,11 +249,10 @@ void log_writer::enforce_limit(std::int64_t now_ms) {
     first_kept = first_record_from(size_ - tail_keep_);
   if (tail_records > max_records_)
     first_kept = std::max(first_kept, records_ - max_records_ / 2);
+  first_kept = first_line_from(first_kept);
   log_record record;
   auto gap_end = size_;
-  if (first_kept < records_ &&
-      ::pread(index_.value(), &record, record_size, static_cast<off_t>((first_kept + 1) * record_size)) ==
-        static_cast<ssize_t>(record_size))
+  if (first_kept < records_ && load(first_kept, record))
     gap_end = record.offset;
   cut(first_kept, gap_end, now_ms);
 }
@@ -244,6 +271,7 @@ void log_writer::cut(std::uint64_t first_kept, std::uint64_t gap_end, std::int64
     gap_end_ = before;
     return;
   }
+  mark_cut(first_kept, now_ms);
   if (!punch(data_.value(), *head_end_, before, gap_end_)) {
     // A file system without holes: nothing more is stored, so that the limit still holds.
     can_punch_ = false;
@@ -255,14 +283,65 @@ void log_writer::cut(std::uint64_t first_kept, std::uint64_t gap_end, std::int64
   tail_record_ = first_kept;
 }
 
+// Readers step over all of the gap, so what is written there is seen only when the gap begins behind it.
+void log_writer::mark_cut(std::uint64_t first_kept, std::int64_t now_ms) {
+  if (mark_begin_)
+    return;
+  const auto begin = *head_end_;
+  auto line = line_begins_at(begin) ? std::string{} : std::string{'\n'};
+  line += cut_mark;
+  const auto end = begin + line.size();
+  // Both can be too few where records are tiny. The next cut is soon.
+  if (end > gap_end_ || first_kept <= head_records_)
+    return;
+  // In the place of the first record that goes, and with its time: times ascend.
+  log_record record;
+  if (!load(head_records_, record) || record.stream == log_stream::none)
+    record.time_ms = now_ms;
+  record = {record.time_ms, begin, gap_end_, static_cast<std::uint32_t>(line.size()), 0, log_stream::notice, 0};
+  if (write_at(data_.value(), line, begin) != line.size() ||
+      write_at(index_.value(), bytes_of(begin), offsetof(log_header, mark_begin)) != sizeof begin ||
+      write_at(index_.value(), bytes_of(record), (head_records_ + 1) * record_size) != record_size ||
+      write_at(index_.value(), bytes_of(end), offsetof(log_header, gap_begin)) != sizeof end)
+    return;
+  mark_begin_ = begin;
+  head_end_ = end;
+  ++head_records_;
+}
+
+bool log_writer::load(std::uint64_t number, log_record& record) const noexcept {
+  return ::pread(index_.value(), &record, record_size, static_cast<off_t>((number + 1) * record_size)) ==
+         static_cast<ssize_t>(record_size);
+}
+
+bool log_writer::line_begins_at(std::uint64_t offset) const noexcept {
+  char before = '\n';
+  return offset == 0 || (::pread(data_.value(), &before, 1, static_cast<off_t>(offset - 1)) == 1 && before == '\n');
+}
+
+// The first record from this one on that begins with a line, if one is near; else this one.
+std::uint64_t log_writer::first_line_from(std::uint64_t number) const {
+  constexpr std::uint64_t most_records = 256;
+  log_record record;
+  std::uint64_t furthest = 0;
+  for (auto at = number; at < std::min(records_, number + most_records) && load(at, record); ++at) {
+    if (at == number)
+      furthest = record.offset + tail_keep_ / 8;
+    if (record.offset > furthest)
+      break;
+    if (line_begins_at(record.offset))
+      return at;
+  }
+  return number;
+}
+
 std::uint64_t log_writer::first_record_from(std::uint64_t offset) const {
   auto low = tail_record_;
   auto high = records_;
   while (low < high) {
     const auto middle = low + (high - low) / 2;
     log_record record;
-    if (::pread(index_.value(), &record, record_size, static_cast<off_t>((middle + 1) * record_size)) !=
-        static_cast<ssize_t>(record_size))
+    if (!load(middle, record))
       return high;
     if (record.offset < offset)
       low = middle + 1;
@@ -287,10 +366,10 @@ log_sizes log_writer::close(std::int64_t now_ms) {
   }
   if (gap_end_ > 0) {
     // The notice itself may move the gap, so it tells of the gap as it is after making room.
+    const auto begin = mark_begin_.value_or(*head_end_);
     notice(0,
-           "the log passed its limit of " + std::to_string(head_limit_ + tail_limit_) + " bytes; about " +
-             std::to_string(gap_end_ - *head_end_) + " bytes from offset " + std::to_string(*head_end_) +
-             " on were dropped",
+           "the log passed its limit of " + std::to_string(2 * tail_limit_) + " bytes; about " +
+             std::to_string(gap_end_ - begin) + " bytes from offset " + std::to_string(begin) + " on were dropped",
            now_ms);
     flush(now_ms);
   }

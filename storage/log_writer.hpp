@@ -37,7 +37,7 @@ inline constexpr std::uint64_t min_log_limit = 1024;
 
 /// How large a log may grow.
 struct log_bounds {
-  /// Kept at most: the first half and the last.
+  /// Kept at most: the first half and the last, with cut_mark between them.
   std::uint64_t limit_bytes = 64U << 20;
   /// Free space of the disk that the log leaves alone: it counts as full below it. Looked at every now and then only.
   std::uint64_t reserve_bytes = 0;
@@ -88,17 +88,23 @@ private:
   log_writer(unique_fd data, unique_fd index, log_bounds bounds);
 
   [[nodiscard]] log_sizes sizes() const noexcept;
-  [[nodiscard]] std::size_t room(std::size_t wanted) const noexcept;
+  [[nodiscard]] std::size_t room(std::string_view bytes) const noexcept;
+  [[nodiscard]] bool head_is_full_for(std::string_view bytes) const noexcept;
   [[nodiscard]] bool in_head() const noexcept { return !head_end_.has_value(); }
   void put(log_stream stream, std::uint16_t step, std::string_view bytes, std::int64_t now_ms);
   bool write_record(log_record record);
   [[nodiscard]] bool below_reserve() noexcept;
   void lose(std::uint64_t bytes, std::int64_t now_ms, int number);
   bool recovered(std::int64_t now_ms);
+  void end_head() noexcept;
   void end_head_if_full();
   void enforce_limit(std::int64_t now_ms);
   void cut(std::uint64_t first_kept, std::uint64_t gap_end, std::int64_t now_ms);
+  void mark_cut(std::uint64_t first_kept, std::int64_t now_ms);
+  [[nodiscard]] bool load(std::uint64_t number, log_record& record) const noexcept;
+  [[nodiscard]] bool line_begins_at(std::uint64_t offset) const noexcept;
   [[nodiscard]] std::uint64_t first_record_from(std::uint64_t offset) const;
+  [[nodiscard]] std::uint64_t first_line_from(std::uint64_t number) const;
 
   unique_fd data_;
   unique_fd index_;
@@ -114,8 +120,10 @@ private:
   std::uint64_t size_ = 0;
   std::uint64_t records_ = 0;
   std::optional<log_record> pending_;
-  /// Set when the first half is complete: everything before it is kept for good.
+  /// Set when the first half is complete: everything before it is kept for good. Behind the mark once there is one.
   std::optional<std::uint64_t> head_end_;
+  /// Where the mark begins.
+  std::optional<std::uint64_t> mark_begin_;
   /// Index of the first record that is neither head nor cut.
   std::uint64_t tail_record_ = 0;
   std::uint64_t head_records_ = 0;

@@ -189,7 +189,22 @@ def test_a_log_beyond_its_limit_keeps_head_and_tail_and_tells_what_is_missing(no
     assert job["log"]["cut"] is True and job["log"]["bytes"] > len(NUMBERS)
     assert log.startswith(NUMBERS[:9_000]) and len(log) <= 21_000
     assert "99999\n100000\n" in log
-    assert log.splitlines()[-1].startswith("kcx: ") and "limit of 20000 bytes" in log.splitlines()[-1]
+    lines = log.splitlines()
+    assert lines[-1].startswith("kcx: ") and "limit of 20000 bytes" in lines[-1]
+    cut = lines.index("kcx: the middle of this log is left out")
+    numbers = [int(line) for line in lines[:cut] + lines[cut + 1:-1]]
+    assert numbers[:cut] == list(range(1, cut + 1)) and numbers[cut:] == list(range(numbers[cut], 100_001))
+
+
+def test_a_follower_of_a_log_that_is_cut_sees_lines_of_the_job_and_where_some_are_left_out(node):
+    job = node.submit("seq 1 100000", log_limit_bytes=20_000)
+    text = "\n".join(node.follow(job["id"]))
+    parts = text.split("\nkcx: the middle of this log is left out\n")
+    for part in parts:
+        numbers = [int(line) for line in part.splitlines() if not line.startswith("kcx: the log passed")]
+        # Where the rest of a line was cut before it could be sent, it stops in its middle.
+        whole = numbers[:-1]
+        assert max(numbers) <= 100_000 and whole == list(range(whole[0], whole[0] + len(whole))), part[-100:]
 
 
 def test_the_limit_of_the_node_is_for_jobs_without_one(start_node):

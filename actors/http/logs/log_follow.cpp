@@ -15,7 +15,9 @@ constexpr std::size_t piece_size = 32 * 1024;
 } // namespace
 
 log_follow::log_follow(file_executor files, follow_options options, std::function<void()> gone)
-  : files_{std::move(files)}, options_{options}, gone_{std::move(gone)}, offset_{options.offset} {}
+  : files_{std::move(files)}, options_{options}, gone_{std::move(gone)}, offset_{options.offset}, line_open_{
+                                                                                                    options.offset >
+                                                                                                    0} {}
 
 log_follow::~log_follow() {
   tell_gone();
@@ -205,6 +207,10 @@ log_follow::progress log_follow::encode(log_chunk piece, const std::optional<fin
       return progress::failed;
     piece.bytes = std::move(*stamped);
   }
+  // What was to come next is gone: without a line between them, two halves would look like a line of the job.
+  if (piece.skipped > 0 && !piece.marked)
+    piece.bytes.insert(0, (line_open_ ? "\n" : "") + std::string{cut_mark});
+  line_open_ = !piece.bytes.ends_with('\n');
   offset_ = next;
   out_ = options_.events ? log_event(piece.bytes, next, options_.exact) : std::move(piece.bytes);
   return progress::more;

@@ -91,6 +91,8 @@ private:
   // Of the reading in progress alone.
   std::optional<log_reader> reader_;
   std::uint64_t offset_ = 0;
+  /// Whether what was sent ends within a line; not known where a client goes on.
+  bool line_open_ = false;
   line_stamper stamper_;
   /// Encoded, not yet handed on.
   std::string out_;
