@@ -194,12 +194,12 @@ expected<std::size_t> process_io::sweep_marked(const std::string& marker, const 
   for (milliseconds pause{1};; pause = std::min(pause * 2, milliseconds{50})) {
     std::vector<pid_t> left;
     for (const auto& entry : list_processes()) {
-      if (entry.pid == ::getpid() || entry.state == 'Z' || !left_behind(entry))
+      if (entry.pid == ::getpid() || !is_alive(entry) || !left_behind(entry))
         continue;
       left.push_back(entry.pid);
       // A job may have started something with an environment of its own.
       for (const auto& below : descendants_of(entry.pid))
-        if (below.pid != ::getpid() && below.state != 'Z')
+        if (below.pid != ::getpid() && is_alive(below))
           left.push_back(below.pid);
     }
     if (left.empty())

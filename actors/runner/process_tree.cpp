@@ -1,6 +1,7 @@
 #include "actors/runner/process_tree.hpp"
 
 #include "config/posix.hpp"
+#include "config/process_facts.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +10,6 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <memory>
 #include <optional>
 #include <unistd.h>
@@ -39,18 +39,20 @@ std::optional<process_entry> read_entry(int proc, std::string_view name) {
   // The name in parentheses may itself hold parentheses and blanks; what follows the last one does not.
   const char* rest = std::strrchr(text, ')');
   int terminal = 0;
+  // Twelve fields that do not matter lie before the number of threads.
   if (rest == nullptr ||
-      std::sscanf(rest, ") %c %d %d %d %d", &entry.state, &entry.parent, &entry.group, &entry.session, &terminal) != 5)
+      std::sscanf(rest, ") %c %d %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d", &entry.state,
+                  &entry.parent, &entry.group, &entry.session, &terminal, &entry.threads) != 6)
     return {};
   entry.terminal = terminal != 0;
   return entry;
 }
 
-bool alive(const process_entry& entry) {
-  return entry.state != 'Z' && entry.state != 'X';
-}
-
 } // namespace
+
+bool is_alive(const process_entry& entry) noexcept {
+  return (entry.state != 'Z' && entry.state != 'X') || entry.threads > 1;
+}
 
 std::vector<process_entry> list_processes() {
   std::vector<process_entry> found;
@@ -89,11 +91,12 @@ std::vector<process_entry> descendants_of(pid_t root, std::span<const pid_t> exc
 std::size_t terminate_descendants(std::span<const pid_t> except) {
   std::size_t count = 0;
   for (const auto& entry : descendants_of(::getpid(), except)) {
-    if (!alive(entry))
+    if (!is_alive(entry))
       continue;
     ::kill(entry.pid, SIGTERM);
-    // A stopped process acts on the signal only once it goes on.
-    if (entry.state == 'T')
+    // A stopped process acts on the signal only once it goes on. Of one without its main thread, nobody looked whether
+    // the others are stopped.
+    if (entry.state == 'T' || entry.state == 'Z')
       ::kill(entry.pid, SIGCONT);
     ++count;
   }
@@ -108,7 +111,7 @@ std::size_t kill_descendants(std::span<const pid_t> except) {
     count = 0;
     bool fresh = false;
     for (const auto& entry : descendants_of(::getpid(), except)) {
-      if (!alive(entry))
+      if (!is_alive(entry))
         continue;
       ++count;
       fresh = hit.insert(entry.pid).second || fresh;
@@ -124,13 +127,7 @@ std::size_t kill_descendants(std::span<const pid_t> except) {
 }
 
 bool has_environment_entry(pid_t pid, std::string_view entry) {
-  const unique_fd fd{::open(("/proc/" + std::to_string(pid) + "/environ").c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!fd)
-    return false;
-  std::string text;
-  char buffer[16384];
-  for (auto n = ::read(fd.value(), buffer, sizeof buffer); n > 0; n = ::read(fd.value(), buffer, sizeof buffer))
-    text.append(buffer, static_cast<std::size_t>(n));
+  const auto text = environment_of(pid);
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto end = rest.find('\0');
@@ -142,9 +139,7 @@ bool has_environment_entry(pid_t pid, std::string_view entry) {
 }
 
 bool works_below(pid_t pid, std::string_view directory) {
-  char target[PATH_MAX];
-  const auto size = ::readlink(("/proc/" + std::to_string(pid) + "/cwd").c_str(), target, sizeof target);
-  const std::string_view where{target, size > 0 ? static_cast<std::size_t>(size) : 0};
+  const auto where = working_directory_of(pid);
   return where.size() > directory.size() && where.starts_with(directory) && where[directory.size()] == '/';
 }
 

@@ -22,9 +22,14 @@ struct process_entry {
   pid_t session = 0;
   /// It has a controlling terminal: a person's, since no job gets one.
   bool terminal = false;
-  /// 'Z' is a zombie: dead and not yet reaped.
+  /// Of the main thread: 'Z' if it has ended, which alone does not mean that the process has; see is_alive().
   char state = '?';
+  int threads = 1;
 };
+
+/// Whether something of it still runs. A process whose main thread has ended lives on while it has other threads; a
+/// zombie, dead and not yet reaped, has none.
+[[nodiscard]] bool is_alive(const process_entry& entry) noexcept;
 
 /// Every process that can be seen.
 [[nodiscard]] std::vector<process_entry> list_processes();

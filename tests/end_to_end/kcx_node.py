@@ -39,25 +39,51 @@ def wait_until(predicate, timeout=PATIENCE, what=None):
         time.sleep(0.02)
 
 
+def state_of(task):
+    """The letter that /proc/PID, or /proc/PID/task/TID, shows for its state."""
+    return (task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 def processes_matching(text):
     """The pids of all live processes with `text` in their command line; zombies and this process do not count."""
+    def matches(task):
+        command = (task / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return text in command and state_of(task) not in "ZX"
+
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            # /proc/PID shows the main thread; a process is alive while any of its threads is.
+            threads = list((entry / "task").iterdir()) if state_of(entry) == "Z" else [entry]
+            if any(matches(thread) for thread in threads):
+                found.append(int(entry.name))
         except (OSError, IndexError):
             continue
-        if text in command and state not in "ZX":
-            found.append(int(entry.name))
     return found
+
+
+def headless_processes(text):
+    """Those of processes_matching() whose main thread has ended while others go on."""
+    def headless(pid):
+        try:
+            return state_of(pathlib.Path(f"/proc/{pid}")) == "Z"
+        except OSError:
+            return False
+    return [pid for pid in processes_matching(text) if headless(pid)]
 
 
 def unique_sleep():
     """A sleep command no other process has: processes_matching() finds it and nothing else."""
     return f"sleep {random.randrange(10**6, 10**7)}.{random.randrange(10**6):06}"
+
+
+def headless(name):
+    """A command whose main thread ends while another goes on; `name` is in its command line."""
+    return ["/usr/bin/python3", "-c",
+            "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
+            "ctypes.CDLL(None).pthread_exit(None)", name]
 
 
 class Response:

@@ -1,8 +1,9 @@
 """kill -9 of the node, and what a restart finds."""
+import json
 import os
 import signal
 
-from kcx_node import processes_matching, unique_sleep, wait_until
+from kcx_node import headless, headless_processes, processes_matching, unique_sleep, wait_until
 
 
 def test_a_running_job_is_interrupted_by_a_crash_of_the_node(start_node):
@@ -105,6 +106,36 @@ def test_what_dropped_its_mark_is_ended_before_the_job_runs_again(start_node):
     assert not set(left) & set(processes_matching(sleep)), "never two live copies"
     job = node.wait_for_state(job["id"], "running")
     assert job["attempt"] == 2
+
+
+def test_what_lost_its_main_thread_is_ended_before_the_job_runs_again(start_node):
+    node = start_node(slots=1)
+    name = unique_sleep()
+    job = node.submit(["sh", "-c", '"$@" & wait', "sh"] + headless(name), on_interrupt="requeue")
+    left = wait_until(lambda: headless_processes(name), what="the main thread has ended")
+    runner = node.workers()[0]["runner_pid"]
+    os.kill(node.pid, signal.SIGSTOP)
+    os.kill(runner, signal.SIGKILL)
+    node.kill9()
+    assert set(left) <= set(processes_matching(name)), "nobody is there to end it"
+    found = {each["check"]: each for each in json.loads(node.cli("--json", "node", "doctor").stdout)["checks"]}
+    assert str(left[0]) in found["left-over processes"]["detail"].split(), found
+    node.start()
+    assert not set(left) & set(processes_matching(name)), "never two live copies"
+    job = node.wait_for_state(job["id"], "running")
+    assert job["attempt"] == 2
+
+
+def test_a_node_that_lost_a_runner_ends_what_lost_its_main_thread(start_node):
+    node = start_node(slots=1)
+    name = unique_sleep()
+    job = node.submit(["sh", "-c", '"$@" & wait', "sh"] + headless(name))
+    wait_until(lambda: headless_processes(name), what="the main thread has ended")
+    os.kill(node.workers()[0]["runner_pid"], signal.SIGKILL)
+    assert node.wait(job["id"])["reason"] == "worker_crashed"
+    assert processes_matching(name) == []
+    assert node.run("true")["state"] == "succeeded"
+    assert node.terminate() == 0
 
 
 def test_an_older_database_that_is_put_back_gives_no_id_twice(start_node):

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from kcx_node import BUILD, NodeFailed, processes_matching, unique_sleep, wait_until
+from kcx_node import (BUILD, NodeFailed, headless, headless_processes, processes_matching, unique_sleep,
+                      wait_until)
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 OWN_PIDS = ["unshare", "-pf", "--mount-proc", "--kill-child"]
@@ -59,6 +60,23 @@ def test_a_job_that_ignores_term_is_cancelling_until_its_grace_is_over(node):
     assert (now["state"], now["reason"]) == ("cancelled", "cancelled_by")
     assert not pathlib.Path(f"/proc/{pid}").exists(), "final only when the tree is reaped"
     assert 1 <= now["duration_s"] < 5
+
+
+@pytest.mark.parametrize("how", ["cancel", "time limit", "left behind"])
+def test_a_process_whose_main_thread_has_ended_is_ended_with_its_job(start_node, how):
+    node = start_node(slots=1)
+    name = unique_sleep()
+    command = headless(name)
+    if how == "left behind":
+        command = ["sh", "-c", '"$@" & sleep 1', "sh"] + command
+    job = node.submit(command, cancel_grace_s=0.5, **({"time_limit_s": 1} if how == "time limit" else {}))
+    wait_until(lambda: headless_processes(name), what="the main thread has ended")
+    if how == "cancel":
+        assert node.cancel(job["id"]).status == 202
+    job = node.wait(job["id"])
+    assert job["state"] == {"cancel": "cancelled", "time limit": "timed_out", "left behind": "succeeded"}[how]
+    assert processes_matching(name) == []
+    assert node.run("true")["state"] == "succeeded", "the slot is free again"
 
 
 @pytest.mark.parametrize("grace,cleaned", [(5, True), (0.5, False)])

@@ -2,6 +2,7 @@
 
 #include "actors/cli/view/text.hpp"
 #include "config/data_directory.hpp"
+#include "config/process_facts.hpp"
 #include "storage/sqlite/maintenance.hpp"
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <sys/stat.h>
@@ -208,10 +208,8 @@ finding check_wal(const fs::path& data) {
   return {"write-ahead log", verdict::ok, std::move(seen), ""};
 }
 
-/// The value of a variable in the environment of a process, nothing if that cannot be read or has none.
-std::optional<std::string> variable_of(const fs::path& process, std::string_view name) {
-  std::ifstream in{process / "environ", std::ios::binary};
-  const std::string all{std::istreambuf_iterator<char>{in}, {}};
+/// The value of a variable in the environment of a process, nothing if that has none.
+std::optional<std::string> variable_of(const std::string& all, std::string_view name) {
   for (std::size_t at = 0; at < all.size();) {
     const auto end = std::min(all.find('\0', at), all.size());
     const auto word = std::string_view{all}.substr(at, end - at);
@@ -228,10 +226,12 @@ finding check_leftovers(const std::string& node_id, const node_answer& answer) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator{"/proc", failed}) {
     const auto name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos ||
-        variable_of(entry.path(), "KCX_NODE_ID") != node_id)
+    if (name.find_first_not_of("0123456789") != std::string::npos)
       continue;
-    const auto job = variable_of(entry.path(), "KCX_JOB_ID");
+    const auto environment = environment_of(std::atoi(name.c_str()));
+    if (variable_of(environment, "KCX_NODE_ID") != node_id)
+      continue;
+    const auto job = variable_of(environment, "KCX_JOB_ID");
     const bool runner = !job && answer.node.is_object();
     const bool expected =
       job && std::find(answer.running.begin(), answer.running.end(), std::atoll(job->c_str())) != answer.running.end();

@@ -144,7 +144,7 @@ std::string slot::output(const start_command& job) const {
 std::vector<pid_t> marked(const std::string& entry) {
   std::vector<pid_t> found;
   for (const auto& process : list_processes())
-    if (process.pid != ::getpid() && process.state != 'Z' && has_environment_entry(process.pid, entry))
+    if (process.pid != ::getpid() && is_alive(process) && has_environment_entry(process.pid, entry))
       found.push_back(process.pid);
   return found;
 }

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <future>
+#include <thread>
 
 using namespace kcx;
 using kcx::test::all_gone;
@@ -19,14 +20,31 @@ namespace {
 // Leaves the session by a double fork and ignores TERM.
 constexpr const char* daemon = "setsid sh -c '(trap \"\" TERM; echo daemon; while :; do sleep 1000; done) & exit 0'; ";
 
+// Its main thread ends, another sleeps on: /proc shows a zombie.
+constexpr const char* headless = "/usr/bin/python3 -c 'import ctypes, threading, time\n"
+                                 "threading.Thread(target=time.sleep, args=(1000,)).start()\n"
+                                 "ctypes.CDLL(None).pthread_exit(None)'";
+
 // Tests run side by side: a job's number says nothing, its workspace does.
 std::string mark_of(const start_command& job) {
   return "KCX_WORKSPACE=" + job.workspace;
 }
 
+/// Waits until the main thread of such a process has ended; the end of a thread raises no event.
+bool has_headless(const start_command& job) {
+  const auto until = std::chrono::steady_clock::now() + test::patience;
+  while (std::chrono::steady_clock::now() < until) {
+    for (const auto& entry : list_processes())
+      if (entry.state == 'Z' && is_alive(entry) && has_environment_entry(entry.pid, mark_of(job)))
+        return true;
+    std::this_thread::sleep_for(milliseconds{2});
+  }
+  return false;
+}
+
 bool has_zombie_child() {
   for (const auto& entry : list_processes())
-    if (entry.parent == ::getpid() && entry.state == 'Z')
+    if (entry.parent == ::getpid() && !is_alive(entry))
       return true;
   return false;
 }
@@ -64,6 +82,29 @@ CAF_TEST(a daemon that ignores TERM is gone when the job is finished) {
   auto job = s.job(std::string{daemon} + "sleep 99");
   s.start(job);
   s.wait_for_log(job, "daemon");
+  s.cancel(job);
+  CAF_CHECK(s.finished().outcome == run_outcome::cancelled);
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(a process whose main thread has ended is no zombie) {
+  slot s;
+  auto job = s.job(std::string{"exec "} + headless);
+  s.start(job);
+  CAF_REQUIRE(has_headless(job));
+  s.cancel(job);
+  CAF_CHECK(s.finished().outcome == run_outcome::cancelled);
+  CAF_CHECK(marked(mark_of(job)).empty());
+}
+
+CAF_TEST(a stopped process whose main thread has ended acts on TERM) {
+  slot s;
+  auto job = s.job(std::string{headless} + " & echo $!; wait");
+  job.cancel_grace = milliseconds{60'000};
+  s.start(job);
+  s.wait_for_log(job, "\n");
+  CAF_REQUIRE(has_headless(job));
+  ::kill(std::stoi(s.output(job)), SIGSTOP);
   s.cancel(job);
   CAF_CHECK(s.finished().outcome == run_outcome::cancelled);
   CAF_CHECK(marked(mark_of(job)).empty());
@@ -174,6 +215,20 @@ CAF_TEST(what a killed runner leaves is swept) {
   CAF_CHECK(!has_zombie_child());
 }
 
+CAF_TEST(what lost its main thread is swept and known by its mark and its place) {
+  slot s;
+  auto job = s.job(std::string{headless} + " & wait");
+  s.start(job);
+  CAF_REQUIRE(has_headless(job));
+  const auto pids = marked(mark_of(job));
+  CAF_CHECK_EQUAL(std::ranges::count_if(pids, [&](pid_t pid) { return works_below(pid, s.data.path().string()); }), 2);
+  s.runner->destroy();
+  s.exited();
+  wait_for_sweep(s.io);
+  CAF_CHECK(marked(mark_of(job)).empty());
+  CAF_CHECK(!has_zombie_child());
+}
+
 CAF_TEST(a sweep does not touch living runners) {
   slot s;
   auto job = s.job("echo up; sleep 0.2; echo done");
@@ -228,6 +283,17 @@ CAF_TEST(processes of an earlier node are found by their mark) {
   CAF_CHECK_EQUAL(*again, 0u);
 }
 
+CAF_TEST(processes of an earlier node are found also without their main thread) {
+  slot s;
+  auto job = s.job(std::string{"exec "} + headless);
+  s.start(job);
+  CAF_REQUIRE(has_headless(job));
+  const auto found = process_io::sweep_marked(node_marker(s.node_id));
+  CAF_REQUIRE(found.has_value());
+  CAF_CHECK_EQUAL(*found, 2u); // with the runner
+  CAF_CHECK(all_gone(node_marker(s.node_id)));
+}
+
 CAF_TEST(who dropped the mark is known by the workspace) {
   slot s;
   auto job = s.job("env -i setsid sleep 1000 & echo up; sleep 99");
@@ -237,7 +303,7 @@ CAF_TEST(who dropped the mark is known by the workspace) {
   const auto left = [&] {
     const auto all = list_processes();
     return std::ranges::count_if(all, [&](const auto& entry) {
-      return entry.state != 'Z' && works_below(entry.pid, std::filesystem::path{job.workspace}.parent_path().string());
+      return is_alive(entry) && works_below(entry.pid, std::filesystem::path{job.workspace}.parent_path().string());
     });
   };
   CAF_REQUIRE_GREATER(left(), 0);
