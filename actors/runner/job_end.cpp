@@ -21,6 +21,8 @@ constexpr milliseconds exit_time{50};
 /// Between two rounds of KILL, at first and at most.
 constexpr milliseconds first_kill{5};
 constexpr milliseconds last_kill{200};
+/// How long a node that stops waits for the removal of a workspace.
+constexpr milliseconds hurried_removal{2'000};
 
 std::string in_seconds(milliseconds time) {
   char text[32];
@@ -120,6 +122,54 @@ run_outcome job_run::outcome_now() const noexcept {
 }
 
 void job_run::finish() {
+  phase_ = phase::removing;
+  cgroup_.reset();
+  if (has_workspace_)
+    plan_removal();
+  if (cause_ == end_cause::node_stop || cause_ == end_cause::killed)
+    hurry_removal();
+  remove_on();
+}
+
+void job_run::plan_removal() {
+  ::unlink(output_path(start_.workspace).c_str());
+  if (artifacts_.files == 0 && !start_.artifacts.empty())
+    to_remove_.emplace_back(partial_artifacts_path(start_.artifacts_dir));
+  const bool good = outcome_now() == run_outcome::exited && exit_code_.value_or(0) == 0;
+  workspace_kept_ =
+    start_.keep_workspace == keep_policy::always || (start_.keep_workspace == keep_policy::on_failure && !good);
+  if (!workspace_kept_)
+    to_remove_.emplace_back(start_.workspace);
+}
+
+void job_run::hurry_removal() {
+  if (!remove_until_)
+    remove_until_ = clock::now() + hurried_removal;
+}
+
+void job_run::remove_on() {
+  if (phase_ != phase::removing)
+    return;
+  while (!to_remove_.empty()) {
+    if (!removal_)
+      removal_.emplace(to_remove_.front());
+    if (removal_->step()) {
+      if (!remove_until_ || clock::now() < *remove_until_)
+        return;
+      workspace_error_ = "what is left of it goes when the node starts again";
+      to_remove_.clear();
+    } else {
+      // The error may quote the name of a file.
+      if (const auto removed = removal_->result(); !removed && to_remove_.front() == start_.workspace)
+        workspace_error_ = output_ ? output_->mask(removed.error().message) : removed.error().message;
+      to_remove_.pop_front();
+    }
+    removal_.reset();
+  }
+  report();
+}
+
+void job_run::report() {
   phase_ = phase::over;
   finished_event event;
   event.key = start_.key;
@@ -132,8 +182,9 @@ void job_run::finish() {
   event.message = message_;
   event.artifacts = artifacts_;
   event.outputs = outputs_;
-  // Before the log is closed: if the workspace had filled the disk, the log can tell now what it could not take.
-  remove_or_keep(event);
+  event.workspace_kept = workspace_kept_;
+  event.workspace_error = workspace_error_;
+  // After the workspace is gone: if that had filled the disk, the log can tell now what it could not take.
   if (output_) {
     event.log = output_->close();
     report_log(clock::now(), true);
@@ -149,23 +200,6 @@ void job_run::finish() {
 void job_run::look_at_memory() {
   if (cgroup_ && cgroup_->ran_out_of_memory())
     output_->notice("limits.memory_bytes was reached: the system ended a process of the job");
-}
-
-void job_run::remove_or_keep(finished_event& event) {
-  cgroup_.reset();
-  if (!has_workspace_)
-    return;
-  ::unlink(output_path(start_.workspace).c_str());
-  if (artifacts_.files == 0 && !start_.artifacts.empty())
-    static_cast<void>(remove_workspace(partial_artifacts_path(start_.artifacts_dir)));
-  const bool good = event.outcome == run_outcome::exited && event.exit_code == 0;
-  event.workspace_kept =
-    start_.keep_workspace == keep_policy::always || (start_.keep_workspace == keep_policy::on_failure && !good);
-  if (event.workspace_kept)
-    return;
-  if (const auto removed = remove_workspace(start_.workspace); !removed)
-    // It may quote the name of a file.
-    event.workspace_error = output_->mask(removed.error().message);
 }
 
 void job_run::report_log(steady_time now, bool last) {

@@ -200,6 +200,8 @@ void job_run::cancel(const cancel_command& command) {
       kill_at_ = std::min(*kill_at_, clock::now() + *command.grace);
   }
   const bool stop = command.cause == cancel_cause::node_stop;
+  if (phase_ == phase::removing)
+    return stop ? hurry_removal() : void();
   if (phase_ != phase::running && phase_ != phase::fetching && current_ + 1 >= start_.steps.size())
     return;
   // A clean-up step goes on when the user cancels: it is what cancelling would start.
@@ -224,7 +226,9 @@ void job_run::abandon(milliseconds grace) {
   start_.cancel_grace = std::min(grace, start_.cancel_grace);
   if (kill_at_)
     kill_at_ = std::min(*kill_at_, clock::now() + start_.cancel_grace);
-  if (phase_ == phase::keeping) {
+  if (phase_ == phase::removing) {
+    hurry_removal();
+  } else if (phase_ == phase::keeping) {
     // The job has ended by itself; only what it leaves is not complete.
     copy_.reset();
     finish();
@@ -250,7 +254,7 @@ std::optional<steady_time> job_run::deadline() const {
     if (at && (!first || *at < *first))
       first = at;
   };
-  if (copy_)
+  if (copy_ || removal_)
     return clock::now();
   consider(output_->flush_at());
   if (output_->size() > log_told_)
@@ -296,6 +300,7 @@ void job_run::tick() {
   climb(now);
   check_settled(now);
   copy_on();
+  remove_on();
   if (phase_ == phase::over)
     return;
   if (output_->flush_at() && now >= *output_->flush_at())

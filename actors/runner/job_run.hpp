@@ -1,13 +1,14 @@
 /// One job from its start command to its finished event: steps, limits, and the end of its process tree.
 ///
 /// A state machine without a loop of its own: the runner's only thread polls what wants() names until deadline() and
-/// then calls take_output(), reap() and tick(). Nothing here blocks except disk writes (of artifacts, a few MiB
-/// at a time) and the removal of the workspace.
+/// then calls take_output(), reap() and tick(). Nothing here blocks except disk writes: copies of artifacts are
+/// made a few MiB at a time, and the workspace is removed some entries at a time.
 ///
 /// Phases (job_run.cpp holds the steps, job_end.cpp the ends, job_keep.cpp what is copied before and after): `fetching`
 /// while artifacts of needed jobs are copied into the workspace; `running` while the main process of a step lives;
 /// `ending` while the tree of an ended step is brought down; `settling` for a moment after the last step, while its
-/// remaining output arrives; `keeping` while its own artifacts are copied; `over` once `finished` is sent.
+/// remaining output arrives; `keeping` while its own artifacts are copied; `removing` while the workspace goes; `over`
+/// once `finished` is sent.
 #pragma once
 
 #include "actors/runner/cgroup.hpp"
@@ -15,7 +16,10 @@
 #include "actors/runner/protocol.hpp"
 #include "actors/runner/spawn.hpp"
 #include "actors/runner/tree_copy.hpp"
+#include "actors/runner/tree_removal.hpp"
 
+#include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -60,7 +64,7 @@ public:
   [[nodiscard]] const attempt_key& key() const noexcept { return start_.key; }
 
 private:
-  enum class phase { idle, fetching, running, ending, settling, keeping, over };
+  enum class phase { idle, fetching, running, ending, settling, keeping, removing, over };
   enum class end_cause { none, time_limit, no_output, cancelled, node_stop, killed };
 
   // -- steps ----------------------------------------------------------------
@@ -83,8 +87,13 @@ private:
   void settle();
   void check_settled(steady_time now);
   void finish();
+  void plan_removal();
+  /// Nobody may wait long for what is left to remove.
+  void hurry_removal();
+  /// Removes one more piece, if something is being removed; reports the end once nothing is left.
+  void remove_on();
+  void report();
   void report_log(steady_time now, bool last);
-  void remove_or_keep(finished_event& event);
   [[nodiscard]] run_outcome outcome_now() const noexcept;
 
   // -- artifacts and outputs -------------------------------------------------
@@ -108,6 +117,12 @@ private:
   std::size_t fetched_ = 0;
   artifact_summary artifacts_;
   job_outputs outputs_;
+  /// The first of them is being removed.
+  std::deque<std::filesystem::path> to_remove_;
+  std::optional<tree_removal> removal_;
+  std::optional<steady_time> remove_until_;
+  bool workspace_kept_ = false;
+  std::string workspace_error_;
 
   phase phase_ = phase::idle;
   std::vector<step_result> steps_;

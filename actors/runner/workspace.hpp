@@ -26,11 +26,7 @@ namespace kcx {
 outcome create_workspace(const std::filesystem::path& workspace, uid_t uid = static_cast<uid_t>(-1),
                          gid_t gid = static_cast<gid_t>(-1));
 
-/// Removes a directory and all below it. Never follows a symbolic link, never enters another file system, never touches
-/// anything outside: every step down is an openat2() below the directory before. Directories without permissions are
-/// opened up; depth and number of entries do not matter. One that is not there is no error. Fails with
-/// ec::invalid_input if the last part of the path is not a plain name, ec::system_failed with the first entry that
-/// could not be removed; everything else is gone then.
+/// Removes a directory and all below it in one go, see tree_removal. Blocks for as long as that takes.
 outcome remove_workspace(const std::filesystem::path& workspace);
 
 } // namespace kcx

@@ -81,36 +81,3 @@ CAF_TEST(directories without permissions do not stand in the way) {
   CAF_CHECK(!fs::exists(path));
   ::seteuid(0);
 }
-
-CAF_TEST(very deep trees are removed with few descriptors) {
-  test::temp_dir data;
-  const auto path = workspace_path(data.path(), 1, 1);
-  CAF_REQUIRE(create_workspace(path).has_value());
-  int fd = ::open(path.c_str(), O_PATH | O_DIRECTORY);
-  for (int i = 0; i < 600; ++i) {
-    CAF_REQUIRE(::mkdirat(fd, "directory", 0700) == 0);
-    const int next = ::openat(fd, "directory", O_PATH | O_DIRECTORY);
-    CAF_REQUIRE(next >= 0);
-    ::close(fd);
-    fd = next;
-  }
-  ::close(fd);
-  CAF_CHECK(remove_workspace(path).has_value());
-  CAF_CHECK(!fs::exists(path));
-}
-
-CAF_TEST(wide trees are removed whole) {
-  test::temp_dir data;
-  const auto path = workspace_path(data.path(), 1, 1);
-  CAF_REQUIRE(create_workspace(path).has_value());
-  for (int i = 0; i < 20; ++i) {
-    const auto sub = path / std::to_string(i);
-    fs::create_directory(sub);
-    const int fd = ::open(sub.c_str(), O_PATH | O_DIRECTORY);
-    for (int k = 0; k < 100; ++k)
-      ::close(::openat(fd, std::to_string(k).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    ::close(fd);
-  }
-  CAF_CHECK(remove_workspace(path).has_value());
-  CAF_CHECK(!fs::exists(path));
-}

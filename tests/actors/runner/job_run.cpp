@@ -1,0 +1,122 @@
+#define CAF_SUITE job_run
+#include "actors/runner/job_run.hpp"
+
+#include "actors/runner/job_environment.hpp"
+#include "actors/runner/workspace.hpp"
+#include "caf/test/unit_test.hpp"
+#include "storage/log_format.hpp"
+#include "tests/support/files.hpp"
+
+#include <filesystem>
+#include <poll.h>
+#include <stdexcept>
+#include <thread>
+
+using namespace kcx;
+namespace fs = std::filesystem;
+using clock_type = std::chrono::steady_clock;
+
+namespace {
+
+/// A job whose turns the test takes itself, in the place of a runner's loop.
+class driven_job {
+public:
+  explicit driven_job(const std::vector<std::string>& lines) {
+    command.key = {{1}, 1};
+    for (const auto& line : lines)
+      command.steps.push_back(
+        {"step " + std::to_string(command.steps.size()), {"/bin/sh", "-c", line}, false, false, {}});
+    command.workspace = workspace_path(data.path(), 1, 1);
+    command.log_file = log_path(data.path(), 1, 1);
+    command.env = job_environment({command.key, "a job", "default", "default", "test", command.workspace, ""}, {});
+    command.cancel_grace = milliseconds{500};
+  }
+
+  void begin() {
+    run = std::make_unique<job_run>(command, [this](const runner_event& event) {
+      if (const auto* end = std::get_if<finished_event>(&event))
+        finished = *end;
+      else if (const auto* step = std::get_if<step_event>(&event))
+        states[static_cast<std::size_t>(step->index)] = step->state;
+    });
+    states.resize(command.steps.size());
+    run->begin();
+  }
+
+  void turn() {
+    std::vector<pollfd> polled;
+    run->wants(polled);
+    const auto at = run->deadline();
+    ::poll(polled.data(), polled.size(), at && *at <= clock_type::now() ? 0 : 2);
+    run->take_output();
+    run->reap();
+    run->tick();
+  }
+
+  template <class Predicate>
+  void turn_until(Predicate reached) {
+    const auto until = clock_type::now() + std::chrono::seconds{20};
+    while (!reached()) {
+      if (clock_type::now() > until)
+        throw std::runtime_error{"the job does not get there"};
+      turn();
+    }
+  }
+
+  [[nodiscard]] std::size_t entries() const {
+    std::error_code failed;
+    const fs::recursive_directory_iterator all{command.workspace, failed};
+    return failed ? 0 : static_cast<std::size_t>(std::distance(fs::begin(all), fs::end(all)));
+  }
+
+  test::temp_dir data;
+  start_command command;
+  std::unique_ptr<job_run> run;
+  std::vector<step_state> states;
+  std::optional<finished_event> finished;
+};
+
+constexpr const char* thousand_files = "mkdir a b; cd a; seq 500 | xargs touch; cd ../b; seq 500 | xargs touch";
+
+} // namespace
+
+CAF_TEST(a workspace is removed in pieces between which the loop goes on) {
+  driven_job job{{thousand_files}};
+  job.begin();
+  job.turn_until([&] { return job.states[0] == step_state::succeeded; });
+  std::size_t turns = 1;
+  for (std::size_t left = 1002; !job.finished; left = job.entries(), ++turns) {
+    // The turn that finds the job ended removes the first piece besides its own.
+    CAF_CHECK_LESS_OR_EQUAL(left - job.entries(), 2 * tree_removal::piece_entries);
+    CAF_CHECK(fs::exists(job.command.workspace));
+    job.turn();
+  }
+  CAF_CHECK_GREATER_OR_EQUAL(turns, 1002 / (2 * tree_removal::piece_entries));
+  CAF_CHECK(!fs::exists(job.command.workspace));
+  CAF_CHECK_EQUAL(job.finished->workspace_error, "");
+}
+
+CAF_TEST(a node that stops does not wait long for a workspace to go) {
+  driven_job job{{thousand_files}};
+  job.begin();
+  job.turn_until([&] { return job.states[0] == step_state::succeeded; });
+  job.run->cancel({job.command.key, cancel_cause::node_stop, {}});
+  job.turn();
+  CAF_REQUIRE(!job.finished);
+  std::this_thread::sleep_for(std::chrono::seconds{2});
+  job.turn();
+  CAF_REQUIRE(job.finished.has_value());
+  CAF_CHECK(job.finished->outcome == run_outcome::exited);
+  CAF_CHECK_NOT_EQUAL(job.finished->workspace_error, "");
+  CAF_CHECK(fs::exists(job.command.workspace));
+}
+
+CAF_TEST(a cancel while the workspace goes changes nothing) {
+  driven_job job{{thousand_files}};
+  job.begin();
+  job.turn_until([&] { return job.states[0] == step_state::succeeded && job.entries() < 1002; });
+  job.run->cancel({job.command.key, cancel_cause::cancelled, {}});
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::exited);
+  CAF_CHECK(!fs::exists(job.command.workspace));
+}
