@@ -33,7 +33,9 @@ std::string in_seconds(milliseconds time) {
 } // namespace
 
 void job_run::end_step(end_cause cause, const std::string& notice) {
-  if (cause_ == end_cause::none)
+  // A clean-up step that takes too long changes nothing about a job that has failed.
+  const bool too_late = failed_ && (cause == end_cause::time_limit || cause == end_cause::no_output);
+  if (cause_ == end_cause::none && !too_late)
     cause_ = cause;
   else if (cause == end_cause::killed || cause == end_cause::node_stop)
     no_more_steps_ = true; // the cause stays, but nothing more is started
@@ -77,11 +79,25 @@ void job_run::check_limits(steady_time now) {
     output_->notice(text + ", ending it");
     return begin_ladder(start_.cancel_grace);
   }
-  if (job_deadline_ && !step.always && now >= *job_deadline_)
-    return end_step(end_cause::time_limit,
-                    "the time limit of " + in_seconds(*start_.time_limit) + " is reached, ending the job");
+  check_job_limit(now);
+  if (kill_at_)
+    return;
   if (start_.no_output_limit && now >= std::max(silent_since_, output_->last_output()) + *start_.no_output_limit)
     end_step(end_cause::no_output, "no output for " + in_seconds(*start_.no_output_limit) + ", ending the job");
+}
+
+bool job_run::bound_by_job() const noexcept {
+  return job_deadline_ && (!start_.steps[current_].always || !winding_up());
+}
+
+void job_run::check_job_limit(steady_time now) {
+  if (!bound_by_job() || now < *job_deadline_)
+    return;
+  const auto text = "the time limit of " + in_seconds(*start_.time_limit) + " is reached, ending the job";
+  if (!start_.steps[current_].always)
+    return end_step(end_cause::time_limit, text);
+  output_->notice(text + " after this step");
+  wind_up(end_cause::time_limit);
 }
 
 void job_run::settle() {

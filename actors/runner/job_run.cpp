@@ -87,6 +87,11 @@ bool job_run::decided() const noexcept {
   return failed_ || cause_ != end_cause::none;
 }
 
+bool job_run::winding_up() const noexcept {
+  const auto next = start_.steps.begin() + static_cast<std::ptrdiff_t>(current_);
+  return decided() || std::all_of(next, start_.steps.end(), [](const runner_step& step) { return step.always; });
+}
+
 bool job_run::should_run(const runner_step& step) const noexcept {
   if (no_more_steps_ || cause_ == end_cause::node_stop || cause_ == end_cause::killed)
     return false;
@@ -151,8 +156,8 @@ bool job_run::start_step() {
   }
   silent_since_ = now;
   step_limit_ = step.time_limit;
-  if (step.always && !step_limit_)
-    step_limit_ = cause_ != end_cause::none ? std::optional{always_limit} : start_.time_limit;
+  if (step.always && !step_limit_ && winding_up())
+    step_limit_ = always_limit;
   step_deadline_ = step_limit_ ? std::optional{now + *step_limit_} : std::nullopt;
   set_step(current_, step_state::running);
   return true;
@@ -204,16 +209,21 @@ void job_run::cancel(const cancel_command& command) {
     return stop ? hurry_removal() : void();
   if (phase_ != phase::running && phase_ != phase::fetching && current_ + 1 >= start_.steps.size())
     return;
-  // A clean-up step goes on when the user cancels: it is what cancelling would start.
   const bool cleaning = phase_ == phase::running && start_.steps[current_].always;
   if (cause_ == end_cause::none && cleaning && !stop) {
-    cause_ = end_cause::cancelled;
-    step_limit_ = start_.steps[current_].time_limit.value_or(always_limit);
-    step_deadline_ = std::min(step_deadline_.value_or(steady_time::max()), clock::now() + *step_limit_);
+    wind_up(end_cause::cancelled);
   } else if (cause_ == end_cause::none || (stop && cleaning)) {
     end_step(stop ? end_cause::node_stop : end_cause::cancelled,
              stop ? "the node stops, ending the job" : "cancelled, ending the job");
   }
+}
+
+void job_run::wind_up(end_cause cause) {
+  cause_ = cause;
+  if (step_limit_)
+    return;
+  step_limit_ = always_limit;
+  step_deadline_ = clock::now() + always_limit;
 }
 
 void job_run::kill() {
@@ -264,7 +274,7 @@ std::optional<steady_time> job_run::deadline() const {
     consider(settle_until_);
   if (phase_ == phase::running && !kill_at_) {
     consider(step_deadline_);
-    if (!start_.steps[current_].always)
+    if (bound_by_job())
       consider(job_deadline_);
     if (start_.no_output_limit)
       consider(std::max(silent_since_, output_->last_output()) + *start_.no_output_limit);

@@ -69,6 +69,8 @@ private:
 
   // -- steps ----------------------------------------------------------------
   [[nodiscard]] bool decided() const noexcept;
+  /// The job ends with this step: it is decided how, or nothing but `always` steps is left.
+  [[nodiscard]] bool winding_up() const noexcept;
   [[nodiscard]] bool should_run(const runner_step& step) const noexcept;
   void next_step();
   bool start_step();
@@ -81,9 +83,14 @@ private:
 
   // -- ends -----------------------------------------------------------------
   void end_step(end_cause cause, const std::string& notice);
+  /// The job is to end while a clean-up step runs, which goes on: that is what would be started next.
+  void wind_up(end_cause cause);
   void begin_ladder(milliseconds grace);
   void climb(steady_time now);
+  /// The job's time limit counts for the present step.
+  [[nodiscard]] bool bound_by_job() const noexcept;
   void check_limits(steady_time now);
+  void check_job_limit(steady_time now);
   void settle();
   void check_settled(steady_time now);
   void finish();

@@ -239,6 +239,15 @@ def test_a_clean_up_step_runs_after_a_cancel(node):
     assert "cleaned" in node.log(job["id"])
 
 
+@pytest.mark.parametrize("first,state,code", [("sleep 0.5", "succeeded", 0), ("exit 4", "failed", 4)])
+def test_a_clean_up_step_is_not_bound_by_the_time_limit_of_the_job(node, first, state, code):
+    job = node.run(steps=[{"name": "work", "command": first},
+                          {"name": "clean", "command": "sleep 1.5; echo cleaned", "always": True}], time_limit_s=1)
+    assert (job["state"], job["exit_code"]) == (state, code)
+    assert [s["state"] for s in job["steps"]] == [state, "succeeded"]
+    assert "cleaned" in node.log(job["id"])
+
+
 # -- workspaces ----------------------------------------------------------------
 
 @pytest.mark.parametrize("keep,code,kept", [("never", 1, False), ("on_failure", 0, False), ("on_failure", 1, True),

@@ -120,3 +120,71 @@ CAF_TEST(a cancel while the workspace goes changes nothing) {
   CAF_CHECK(job.finished->outcome == run_outcome::exited);
   CAF_CHECK(!fs::exists(job.command.workspace));
 }
+
+CAF_TEST(an always step at the end is not bound by the time limit of the job) {
+  driven_job job{{"sleep 0.2", "sleep 0.6"}};
+  job.command.steps[1].always = true;
+  job.command.time_limit = milliseconds{500};
+  job.begin();
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::exited);
+  CAF_CHECK_EQUAL(job.finished->exit_code.value_or(-1), 0);
+  CAF_CHECK((job.states == std::vector{step_state::succeeded, step_state::succeeded}));
+}
+
+CAF_TEST(a limit that passes during the clean up of a failed job changes nothing) {
+  driven_job job{{"exit 4", "sleep 0.4", "sleep 99", "sleep 99"}};
+  for (std::size_t i = 1; i < 4; ++i)
+    job.command.steps[i].always = true;
+  job.command.time_limit = milliseconds{200};
+  job.command.steps[2].time_limit = milliseconds{100};
+  job.command.no_output_limit = milliseconds{500};
+  job.begin();
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::exited);
+  CAF_CHECK_EQUAL(job.finished->exit_code.value_or(-1), 4);
+  CAF_CHECK((job.states ==
+             std::vector{step_state::failed, step_state::succeeded, step_state::timed_out, step_state::timed_out}));
+}
+
+CAF_TEST(an always step without a limit has a minute once the job is to end) {
+  struct {
+    const char* first;
+    std::optional<milliseconds> limit;
+  } const cases[] = {{"exit 4", {}}, {"true", {}}, {"true", milliseconds{3'600'000}}, {"exit 4", milliseconds{1'000}}};
+  for (const auto& each : cases) {
+    driven_job job{{each.first, "exec sleep 99"}};
+    job.command.steps[1].always = true;
+    job.command.time_limit = each.limit;
+    const auto before = clock_type::now();
+    job.begin();
+    job.turn_until([&] { return job.states[1] == step_state::running && job.run->deadline(); });
+    CAF_CHECK(*job.run->deadline() >= before + std::chrono::seconds{60});
+    CAF_CHECK(*job.run->deadline() <= clock_type::now() + std::chrono::seconds{60});
+    job.run->kill();
+    job.turn_until([&] { return job.run->over(); });
+  }
+}
+
+CAF_TEST(an always step before others has no limit until the job is to end) {
+  driven_job job{{"exec sleep 99", "true"}};
+  job.command.steps[0].always = true;
+  job.begin();
+  job.turn_until([&] { return !job.run->deadline(); });
+  const auto before = clock_type::now();
+  job.run->cancel({job.command.key, cancel_cause::cancelled, {}});
+  CAF_REQUIRE(job.run->deadline());
+  CAF_CHECK(*job.run->deadline() >= before + std::chrono::seconds{60});
+  job.run->kill();
+  job.turn_until([&] { return job.run->over(); });
+}
+
+CAF_TEST(the limit of the job lets an always step before others end and nothing else begin) {
+  driven_job job{{"sleep 0.5", "true", "true"}};
+  job.command.steps[0].always = job.command.steps[2].always = true;
+  job.command.time_limit = milliseconds{200};
+  job.begin();
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::time_limit);
+  CAF_CHECK((job.states == std::vector{step_state::succeeded, step_state::skipped, step_state::succeeded}));
+}
