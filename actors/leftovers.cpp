@@ -46,6 +46,11 @@ void remove_directory(const char* what, attempt_key key, const std::filesystem::
     spdlog::warn("{} of job {} not removed: {}", what, key.job.value, gone.error().message);
 }
 
+void remove_attempt_output(attempt_key key, const std::filesystem::path& workspace) {
+  if (auto gone = remove_output(workspace); !gone)
+    spdlog::warn("outputs of job {} not removed: {}", key.job.value, gone.error().message);
+}
+
 void remove_attempt_workspace(const std::filesystem::path& data_dir, attempt_key key) {
   remove_directory("a workspace", key, workspace_path(data_dir, key.job.value, key.attempt));
 }
@@ -161,8 +166,7 @@ private:
 void remove_unfinished(const unfinished_run& left) {
   if (!left.keeps_workspace)
     remove_directory("a workspace", left.key, left.workspace);
-  std::error_code failed;
-  std::filesystem::remove(output_path(left.workspace), failed);
+  remove_attempt_output(left.key, left.workspace);
   remove_directory("artifacts", left.key, partial_artifacts_path(left.artifacts));
 }
 
@@ -185,11 +189,10 @@ found_leftovers find_leftovers(const std::filesystem::path& data_dir) {
     if (!key)
       continue;
     const auto workspace = workspace_path(data_dir, key->job.value, key->attempt);
-    std::error_code failed;
     if (name == workspace.filename())
       found.workspaces.push_back(*key);
     else if (name == output_path(workspace).filename())
-      std::filesystem::remove(output_path(workspace), failed);
+      remove_attempt_output(*key, workspace);
   }
   for (const auto& name : names_in(data_dir / "artifacts")) {
     const auto key = parse_name(name);

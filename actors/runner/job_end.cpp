@@ -5,6 +5,7 @@
 #include "storage/artifact_path.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <unistd.h>
 
@@ -148,7 +149,9 @@ void job_run::finish() {
 }
 
 void job_run::plan_removal() {
-  ::unlink(output_path(start_.workspace).c_str());
+  // The job may have put a directory in the place of the file.
+  if (const auto output = output_path(start_.workspace); ::unlink(output.c_str()) != 0 && errno == EISDIR)
+    to_remove_.emplace_back(output);
   if (artifacts_.files == 0 && !start_.artifacts.empty())
     to_remove_.emplace_back(partial_artifacts_path(start_.artifacts_dir));
   const bool good = outcome_now() == run_outcome::exited && exit_code_.value_or(0) == 0;

@@ -29,4 +29,8 @@ outcome create_workspace(const std::filesystem::path& workspace, uid_t uid = sta
 /// Removes a directory and all below it in one go, see tree_removal. Blocks for as long as that takes.
 outcome remove_workspace(const std::filesystem::path& workspace);
 
+/// Removes what lies at output_path(workspace): the file, or the directory with all below it that the job made in its
+/// place. Fails as remove_workspace() does.
+outcome remove_output(const std::filesystem::path& workspace);
+
 } // namespace kcx

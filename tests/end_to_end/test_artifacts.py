@@ -93,6 +93,13 @@ def test_a_dependent_whose_artifacts_are_gone_does_not_start(start_node):
     assert f"the artifacts of job {whole['id']}, which this job needs, are not complete" in job["message"]
 
 
+def test_a_directory_in_the_place_of_the_outputs_goes_with_the_job(node):
+    job = node.run("rm $KCX_OUTPUT; mkdir -p $KCX_OUTPUT/a; touch $KCX_OUTPUT/a/b; ln -s / $KCX_OUTPUT/a/root")
+    assert job["state"] == "succeeded" and job["outputs"] == {}
+    assert "KCX_OUTPUT is no regular file any more" in node.log(job["id"])
+    assert os.listdir(node.data / "workspaces") == []
+
+
 def test_outputs_with_secrets_never_leave_the_job(node):
     job = node.run('echo "token=$TOKEN" >> $KCX_OUTPUT; echo "$KEY=1" >> $KCX_OUTPUT; echo "name=x" >> $KCX_OUTPUT',
                    secrets={"TOKEN": "hush-hush-hush", "KEY": "hunter22"})

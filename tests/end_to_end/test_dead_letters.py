@@ -100,7 +100,7 @@ def test_retention_removes_old_jobs_with_their_logs_but_no_dead_letter(start_nod
 def test_what_a_crash_left_behind_is_removed_at_start(node):
     kept = node.run("echo kept", keep_workspace="always")
     removed = node.run("echo gone")
-    left = node.submit("echo up; sleep 600")
+    left = node.submit("rm $KCX_OUTPUT; mkdir -p $KCX_OUTPUT/a/b; echo up; sleep 600")
     assert next(node.follow(left["id"])) == "up"
     # A runner that outlives its node still removes the workspace, and a node that sees its runner die does too: neither
     # may get to it.
@@ -114,7 +114,7 @@ def test_what_a_crash_left_behind_is_removed_at_start(node):
     stale.mkdir()
     (stale / "file").write_text("x")
     names = set(os.listdir(node.data / "workspaces"))
-    assert {f"{kept['id']}-1", f"{left['id']}-1"} <= names
+    assert {f"{kept['id']}-1", f"{left['id']}-1", f"{left['id']}-1.out"} <= names
     node.start()
     wait_until(lambda: os.listdir(node.data / "workspaces") == [f"{kept['id']}-1"], what="only the kept one is there")
     # A log whose job is gone.

@@ -63,6 +63,29 @@ CAF_TEST(what is not there is removed already) {
   CAF_CHECK(remove_workspace(data / "nothing").has_value());
 }
 
+CAF_TEST(whatever lies in the place of the outputs is removed and not followed) {
+  test::temp_dir data;
+  fs::create_directory(data / "precious");
+  test::write_file(data / "precious/file", "kept");
+  const auto path = workspace_path(data.path(), 1, 1);
+  const auto output = output_path(path);
+  CAF_CHECK(remove_output(path).has_value());
+  CAF_REQUIRE(create_workspace(path).has_value());
+  CAF_CHECK(remove_output(path).has_value());
+  test::write_file(output, "n=1");
+  CAF_CHECK(remove_output(path).has_value());
+  CAF_CHECK(!fs::exists(fs::symlink_status(output)));
+  fs::create_directory_symlink(data / "precious", output);
+  CAF_CHECK(remove_output(path).has_value());
+  CAF_CHECK(!fs::exists(fs::symlink_status(output)));
+  fs::create_directories(output / "a/b");
+  fs::create_directory_symlink(data / "precious", output / "a/link");
+  CAF_CHECK(remove_output(path).has_value());
+  CAF_CHECK(!fs::exists(fs::symlink_status(output)));
+  CAF_CHECK(fs::exists(data / "precious/file"));
+  CAF_CHECK(fs::exists(path));
+}
+
 CAF_TEST(directories without permissions do not stand in the way) {
   test::temp_dir data;
   // Root passes every permission: become somebody else.
