@@ -79,6 +79,7 @@ void http_bridge::on_stop() noexcept {
   feeds_.clear();
   followers_.clear();
   waiters_.clear(); // Dropped without an answer, which is one.
+  claims_.clear();
   by_job_.clear();
   // The root knows this actor as this one knows the root: a ring of handles would keep their threads for ever.
   peers_ = {};
@@ -94,7 +95,7 @@ void http_bridge::handle(const http_exchange_ptr& exchange) {
   auto verdict = settings_.tokens->check(ask.request(), where.found);
   if (auto* refusal = std::get_if<http::response>(&verdict))
     return ask.answer(std::move(*refusal));
-  ask.who = std::get<http::caller>(std::move(verdict));
+  exchange->who = std::get<http::caller>(std::move(verdict));
   if (where.found == nullptr)
     return ask.answer(no_route(ask.request(), where));
   if (!where.id.empty()) {

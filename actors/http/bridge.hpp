@@ -90,9 +90,9 @@ private:
     job_id job = {};
     /// What stands in the path where the route has "{name}".
     std::string name = {};
-    http::caller who = {};
 
     [[nodiscard]] const http::request& request() const { return exchange->request; }
+    [[nodiscard]] const http::caller& who() const { return exchange->who; }
     void answer(http::response what) const { exchange->respond(std::move(what)); }
     void answer(const error& failure) const;
     void answer_json(unsigned status, const nlohmann::json& document) const;
@@ -110,7 +110,8 @@ private:
     bool events = false;
     /// A look at its job failed; the next tick looks again.
     bool look_again = false;
-    std::weak_ptr<http::log_follow> body;
+    http::caller who = {};
+    std::weak_ptr<http::log_follow> body = {};
   };
 
   /// A client that follows state changes.
@@ -122,7 +123,8 @@ private:
     bool reading = false;
     /// There may be more than was read.
     bool behind = true;
-    std::weak_ptr<http::event_feed> body;
+    http::caller who = {};
+    std::weak_ptr<http::event_feed> body = {};
   };
   /// Instead of a waiter's or follower's number: it is time to read for the feeds.
   static constexpr std::uint64_t wake_feeds_id = UINT64_MAX;
@@ -273,6 +275,8 @@ private:
   void create_token(const call& ask);
   void list_tokens(const call& ask);
   void revoke_token(const call& ask);
+  /// Ends what is open of callers whose token or session has ended.
+  void end_open_calls();
   void begin_session(const call& ask);
   void end_session(const call& ask);
 
@@ -306,6 +310,8 @@ private:
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, waiter> waiters_;
   std::map<follower_id, follower> followers_;
+  /// Claims that wait for a job.
+  std::map<std::uint64_t, call> claims_;
   /// Waiters and followers of a job.
   std::unordered_multimap<std::int64_t, std::uint64_t> by_job_;
   std::map<std::uint64_t, feed> feeds_;

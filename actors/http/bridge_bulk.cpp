@@ -100,7 +100,7 @@ void http_bridge::next_bulk_page(const std::shared_ptr<bulk_run>& run) {
       if (!page)
         return fail_bulk(*run, page.error());
       run->filter.before = page->next;
-      bulk_request wanted{run->action, {}, run->ask.who.name};
+      bulk_request wanted{run->action, {}, run->ask.who().name};
       for (const auto& each : page->items)
         wanted.jobs.push_back(each.id);
       if (wanted.jobs.empty())

@@ -8,6 +8,8 @@
 
 #include <caf/send.hpp>
 
+#include <utility>
+
 namespace kcx {
 
 namespace {
@@ -74,9 +76,18 @@ void http_bridge::claim_jobs(const call& ask) {
 }
 
 void http_bridge::exchange(const call& ask, remote_request wanted, bool several) {
+  const auto id = next_id_++;
+  // Of a report that waits the ends are stored already: it has its answer in any case.
+  if (wanted.ended.empty() && wanted.wait.count() > 0) {
+    claims_.emplace(id, ask);
+    start_ticking();
+  }
   write_within<exchange_result>(
     settings_.write_timeout + wanted.wait, peers_.dispatcher,
-    [this, ask, wanted, several](expected<exchange_result> answer) { exchanged(ask, wanted, several, answer); },
+    [this, id, ask, wanted, several](expected<exchange_result> answer) {
+      claims_.erase(id);
+      exchanged(ask, wanted, several, answer);
+    },
     exchange_atom_v, wanted);
 }
 
@@ -84,6 +95,11 @@ void http_bridge::exchanged(const call& ask, const remote_request& wanted, bool 
                             expected<exchange_result>& answer) {
   if (!answer)
     return ask.answer(answer.error());
+  if (const auto why = settings_.tokens->ended(ask.who())) {
+    give_back(std::exchange(answer->granted, {}));
+    if (wanted.ended.empty())
+      return ask.answer(*why);
+  }
   auto document = nlohmann::json::object();
   if (several) {
     auto& items = document["items"] = nlohmann::json::array();

@@ -25,7 +25,7 @@ void http_bridge::events(const call& ask) {
   // A client that is cut off before its first event must come back to where it began.
   if (filter->after)
     body->put("retry: 1000\n\n");
-  feeds_.emplace(id, feed{*std::move(filter), false, false, true, body});
+  feeds_.emplace(id, feed{*std::move(filter), false, false, true, ask.who(), body});
   http::response answer;
   answer.headers.add("Content-Type", "text/event-stream");
   answer.headers.add("Cache-Control", "no-store");
@@ -64,6 +64,8 @@ void http_bridge::got_events(std::uint64_t id, const expected<event_page>& page)
   const auto body = each.body.lock();
   if (!body)
     return;
+  if (settings_.tokens->ended(each.who))
+    return end_open_calls();
   if (!each.filter.after)
     body->put("retry: 1000\nid: " + std::to_string(page->last) + "\n\n");
   each.filter.after = page->last;

@@ -47,7 +47,7 @@ void http_bridge::submit(const call& ask) {
     return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
   if (ask.request().incoming)
     return submit_lines(ask);
-  http::submission_rules rules{settings_.jobs_per_request, std::to_string(ask.who.token), settings_.clock};
+  http::submission_rules rules{settings_.jobs_per_request, std::to_string(ask.who().token), settings_.clock};
   if (ask.request().body.size() > read_here)
     return settings_.files([self = http_bridge_actor{this}, exchange = ask.exchange, rules = std::move(rules)] {
       auto asked = http::read_submission(exchange->request, rules);
@@ -139,6 +139,7 @@ void http_bridge::wait_for(const call& ask, std::chrono::milliseconds limit) {
   waiters_.emplace(id, waiter{ask});
   by_job_.emplace(ask.job.value, id);
   delayed_anon_send(http_bridge_actor{this}, limit, expire_atom_v, id);
+  start_ticking();
   // Only now: whatever changes from here on is heard.
   end_wait_if_final(id);
 }
@@ -194,6 +195,8 @@ void http_bridge::unlist(job_id job, std::uint64_t id) {
 }
 
 void http_bridge::answer_job(const call& ask, const job_record& job) const {
+  if (const auto why = settings_.tokens->ended(ask.who()))
+    return ask.answer(*why); // It has waited.
   const auto etag = etag_of(job);
   const auto known = ask.request().headers.find("If-None-Match");
   http::response answer;
@@ -211,7 +214,7 @@ void http_bridge::answer_job(const call& ask, const job_record& job) const {
 void http_bridge::cancel(const call& ask) {
   write<transition_result>(
     peers_.database, [this, ask](expected<transition_result> result) { cancelled(ask, result); }, cancel_atom_v,
-    ask.job, ask.who.name);
+    ask.job, ask.who().name);
 }
 
 void http_bridge::cancelled(const call& ask, const expected<transition_result>& result) {

@@ -146,6 +146,8 @@ void http_bridge::store_lines(std::uint64_t id) {
         caf::anon_send(self, grew_atom_v, follower_id{id});
       });
   }
+  if (const auto why = settings_.tokens->ended(from.ask.who()); why && !chunk->asked.empty())
+    return end_chunk(id, *chunk, *why);
   if (draining_ && !chunk->asked.empty())
     return end_chunk(id, *chunk, error{ec::draining, "the node is stopping and takes no new jobs", {}});
   if (chunk->asked.empty())

@@ -71,7 +71,7 @@ void http_bridge::open_follower(const call& ask, const http::log_query& query, c
   auto body = std::make_shared<http::log_follow>(
     settings_.files, http::follow_options{query.offset, query.tail, query.timestamps, query.events, query.exact},
     [self = http_bridge_actor{this}, id] { caf::anon_send(self, expire_atom_v, id); });
-  followers_.emplace(id, follower{ask.job, 0, query.events, false, body});
+  followers_.emplace(id, follower{ask.job, 0, query.events, false, ask.who(), body});
   by_job_.emplace(ask.job.value, id);
   start_ticking();
   ask.answer(follow_response(std::move(body), query.events));
@@ -113,6 +113,8 @@ void http_bridge::grew(follower_id id) {
   const auto found = followers_.find(id);
   if (found == followers_.end())
     return;
+  if (settings_.tokens->ended(found->second.who))
+    return end_open_calls();
   if (const auto body = found->second.body.lock())
     body->wake();
 }
@@ -208,6 +210,7 @@ void http_bridge::start_ticking() {
 void http_bridge::tick() {
   ticking_ = false;
   ++ticks_;
+  end_open_calls(); // What expires tells nobody.
   std::vector<follower_id> pending;
   for (const auto& [id, each] : followers_) {
     if (const auto body = each.body.lock(); body && ticks_ % 3 == 0)
@@ -222,7 +225,7 @@ void http_bridge::tick() {
       body->ping();
   }
   feeds_awake();
-  if (!followers_.empty() || !feeds_.empty())
+  if (!followers_.empty() || !feeds_.empty() || !waiters_.empty() || !claims_.empty())
     start_ticking();
 }
 

@@ -41,7 +41,7 @@ void http_bridge::pause_queue(const call& ask) {
   if (!is_queue_name(ask.name))
     return ask.answer({ec::invalid_input, "no queue can have this name: " + std::string{queue_name_rule}, {}});
   write<kcx::done>(
-    peers_.database, [this, ask](outcome result) { show_queue(ask, result); }, pause_atom_v, ask.name, ask.who.name);
+    peers_.database, [this, ask](outcome result) { show_queue(ask, result); }, pause_atom_v, ask.name, ask.who().name);
 }
 
 void http_bridge::resume_queue(const call& ask) {

@@ -140,14 +140,14 @@ std::string audited_target(const http::request& ask, const http::route& where, c
 
 void http_bridge::note_answer(const call& ask, const http::route& where) {
   // Commits come after the answer was made here, so the answer is what is told.
-  auto fields = settings_.tokens->rate_fields(ask.who.token);
+  auto fields = settings_.tokens->rate_fields(ask.who().token);
   const bool audited = where.method != "GET" && !is_sign_of_life(where.call);
   const bool packed = http::accepts_gzip(ask.request().headers.find("Accept-Encoding").value_or(""));
   if (!audited && !packed && fields.size() == 0)
     return;
   std::shared_ptr<audit_note> note;
   if (audited)
-    note = std::make_shared<audit_note>(ask.request(), audited_target(ask.request(), where, ask.name), ask.who.name);
+    note = std::make_shared<audit_note>(ask.request(), audited_target(ask.request(), where, ask.name), ask.who().name);
   ask.exchange->respond = [inner = std::move(ask.exchange->respond), note, packed,
                            fields = std::move(fields)](http::response answer) {
     if (packed)
@@ -163,7 +163,7 @@ void http_bridge::note_answer(const call& ask, const http::route& where) {
 }
 
 void http_bridge::note_use(const call& ask) {
-  if (ask.who.token == 0 || uses_pending_)
+  if (ask.who().token == 0 || uses_pending_)
     return;
   uses_pending_ = true;
   delayed_anon_send(http_bridge_actor{this}, uses_pause, expire_atom_v, write_uses_id);
@@ -188,7 +188,7 @@ void http_bridge::create_token(const call& ask) {
     return ask.answer(token.error());
   const auto secret = "kcx_" + http::make_token();
   token->digest = http::token_digest(secret);
-  token->created_by = ask.who.name;
+  token->created_by = ask.who().name;
   write<token_record>(
     peers_.database,
     [this, ask, secret](expected<token_record> made) {
@@ -227,6 +227,7 @@ void http_bridge::revoke_token(const call& ask) {
       if (!gone)
         return ask.answer(gone.error());
       settings_.tokens->remove(id);
+      end_open_calls();
       http::response answer;
       answer.status = 204;
       ask.answer(std::move(answer));
@@ -234,12 +235,43 @@ void http_bridge::revoke_token(const call& ask) {
     revoke_atom_v, id);
 }
 
+void http_bridge::end_open_calls() {
+  const auto& tokens = *settings_.tokens;
+  std::erase_if(feeds_, [&](const auto& open) {
+    const bool over = tokens.ended(open.second.who).has_value();
+    if (const auto body = open.second.body.lock(); body && over)
+      body->fail();
+    return over;
+  });
+  std::vector<follower_id> over;
+  for (const auto& [id, each] : followers_)
+    if (tokens.ended(each.who))
+      over.push_back(id);
+  for (const auto id : over) {
+    if (const auto body = followers_.at(id).body.lock())
+      body->fail();
+    forget_follower(id);
+  }
+  for (auto at = waiters_.begin(); at != waiters_.end();) {
+    const auto here = at++;
+    if (const auto why = tokens.ended(here->second.ask.who()))
+      take_waiter(here).answer(*why);
+  }
+  // The dispatcher still knows them: what it grants them goes back, as with a client that is gone.
+  std::erase_if(claims_, [&](const auto& open) {
+    const auto why = tokens.ended(open.second.who());
+    if (why)
+      open.second.answer(*why);
+    return why.has_value();
+  });
+}
+
 // -- browser sessions -------------------------------------------------------------------------------------------------
 
 void http_bridge::begin_session(const call& ask) {
   http::response answer;
   answer.status = 204;
-  answer.headers.add("Set-Cookie", settings_.tokens->begin_session(ask.who));
+  answer.headers.add("Set-Cookie", settings_.tokens->begin_session(ask.who()));
   answer.headers.add("Cache-Control", "no-store");
   ask.answer(std::move(answer));
 }
@@ -249,6 +281,7 @@ void http_bridge::end_session(const call& ask) {
   answer.status = 204;
   answer.headers.add("Set-Cookie", settings_.tokens->end_session(ask.request()));
   ask.answer(std::move(answer));
+  end_open_calls();
 }
 
 } // namespace kcx

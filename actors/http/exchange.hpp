@@ -5,10 +5,26 @@
 
 #include "actors/http/message.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace kcx {
+
+namespace http {
+
+/// Who asks, once that is known.
+struct caller {
+  /// 0: the admin token.
+  std::int64_t token = 0;
+  /// The token's name; "admin" for the admin token.
+  std::string name = {};
+  /// Of whom came by a browser's session: the digest of its cookie.
+  std::string session = {};
+};
+
+} // namespace http
 
 /// `respond` may be called from any thread; the first call wins. False: another came before, or the client is gone (one
 /// that leaves at this very moment is not noticed). Dropping the exchange without an answer gives the client a 503
@@ -16,6 +32,8 @@ namespace kcx {
 struct http_exchange {
   http::request request;
   std::function<bool(http::response)> respond;
+  /// Filled in by the bridge.
+  http::caller who = {};
 };
 
 using http_exchange_ptr = std::shared_ptr<http_exchange>;

@@ -94,17 +94,17 @@ token_uses token_table::take_uses() {
 
 // -- checking ---------------------------------------------------------------------------------------------------------
 
-std::optional<std::int64_t> token_table::identify_session(const request& ask) const {
+std::optional<caller> token_table::identify_session(const request& ask) const {
   const auto value = session_cookie(ask);
   if (!value)
     return std::nullopt;
   const auto at = sessions_.find(token_digest(*value));
   if (at == sessions_.end() || at->second.ends <= options_.clock())
     return std::nullopt;
-  return at->second.token;
+  return caller{at->second.token, {}, at->first};
 }
 
-std::optional<std::int64_t> token_table::identify(const request& ask, std::string& why) const {
+std::optional<caller> token_table::identify(const request& ask, std::string& why) const {
   const auto header = ask.headers.find("Authorization");
   if (!header) {
     why = "this call needs the header Authorization: Bearer <token>";
@@ -121,11 +121,15 @@ std::optional<std::int64_t> token_table::identify(const request& ask, std::strin
   // By digest: how long a look-up takes tells nothing about a token that has another one.
   const auto digest = token_digest(*token);
   if (!options_.admin_digest.empty() && constant_time_equal(digest, options_.admin_digest))
-    return 0;
+    return caller{};
   const auto at = by_digest_.find(digest);
   if (at == by_digest_.end() || !constant_time_equal(digest, at->first))
     return std::nullopt;
-  return at->second;
+  return caller{at->second};
+}
+
+bool token_table::has_expired(const entry& each) const {
+  return each.token.what.expires_at && *each.token.what.expires_at <= options_.clock();
 }
 
 std::variant<caller, response> token_table::check(const request& ask, const route* where) const {
@@ -133,21 +137,38 @@ std::variant<caller, response> token_table::check(const request& ask, const rout
     return caller{};
   const std::lock_guard lock{mutex_};
   std::string why;
-  const auto id = identify(ask, why);
-  if (!id)
+  auto who = identify(ask, why);
+  if (!who)
     return problem(ec::unauthorized, why);
-  if (*id == 0)
-    return caller{0, "admin"};
-  const auto& each = tokens_.at(*id);
-  const auto now = options_.clock();
-  if (each.token.what.expires_at && *each.token.what.expires_at <= now)
+  who->name = "admin";
+  if (who->token == 0)
+    return *std::move(who);
+  const auto& each = tokens_.at(who->token);
+  who->name = each.token.what.name;
+  if (has_expired(each))
     return problem(ec::unauthorized, "the token \"" + each.token.what.name + "\" has expired");
   const auto allowed = each.scopes | ((each.scopes & bit(scope::admin)) != 0 ? ~0U : 0U);
   if (where != nullptr && (allowed & bit(where->needs)) == 0)
     return problem(ec::forbidden, "the token \"" + each.token.what.name + "\" lacks the scope " +
                                     std::string{to_string(where->needs)});
-  uses_[*id] = now;
-  return caller{*id, each.token.what.name};
+  uses_[who->token] = options_.clock();
+  return *std::move(who);
+}
+
+std::optional<error> token_table::ended(const caller& who) const {
+  const std::lock_guard lock{mutex_};
+  if (!who.session.empty()) {
+    const auto at = sessions_.find(who.session);
+    if (at == sessions_.end() || at->second.ends <= options_.clock())
+      return error{ec::unauthorized, "the session that this call came with has ended", {}};
+  }
+  if (who.token == 0)
+    return std::nullopt;
+  const auto at = tokens_.find(who.token);
+  if (at != tokens_.end() && !has_expired(at->second))
+    return std::nullopt;
+  const auto* how = at == tokens_.end() ? "\" was revoked" : "\" has expired";
+  return error{ec::unauthorized, "the token \"" + who.name + how + " since this call began", {}};
 }
 
 std::int32_t token_table::limit_of(const entry& each) const {

@@ -4,6 +4,7 @@
 /// are made or removed. Knows digests, never a token. All members may be called from any thread.
 #pragma once
 
+#include "actors/http/exchange.hpp"
 #include "actors/http/message.hpp"
 #include "actors/http/routes.hpp"
 #include "actors/http/server.hpp"
@@ -22,14 +23,6 @@
 #include <vector>
 
 namespace kcx::http {
-
-/// Who asks, once that is known.
-struct caller {
-  /// 0: the admin token.
-  std::int64_t token = 0;
-  /// The token's name; "admin" for the admin token.
-  std::string name;
-};
 
 /// The scopes that a token may have, in the order they are shown.
 [[nodiscard]] const std::vector<scope>& token_scopes();
@@ -67,6 +60,10 @@ public:
   /// path that does not exist: it needs any valid token. Takes the same time for every wrong token.
   [[nodiscard]] std::variant<caller, response> check(const request& ask, const route* where) const;
 
+  /// Whether this caller, once admitted, has lost the right to go on: the 401 if its token was removed or has expired,
+  /// or its session ended. For whatever stays open: streams, and requests that wait.
+  [[nodiscard]] std::optional<error> ended(const caller& who) const;
+
   /// For server_options::admit: check(), and one request less of the token's rate: 429 if none is left.
   [[nodiscard]] admission admit(const request& ask);
 
@@ -93,9 +90,10 @@ private:
     timestamp ends;
   };
 
-  /// The token behind the request's header or cookie; 0 is the admin token. Nothing, with the reason, if there is none.
-  std::optional<std::int64_t> identify(const request& ask, std::string& why) const;
-  std::optional<std::int64_t> identify_session(const request& ask) const;
+  /// Who is behind the request's header or cookie, but for the name. Nothing, with the reason, if nobody is.
+  std::optional<caller> identify(const request& ask, std::string& why) const;
+  std::optional<caller> identify_session(const request& ask) const;
+  [[nodiscard]] bool has_expired(const entry& each) const;
   [[nodiscard]] std::int32_t limit_of(const entry& each) const;
   void refill(entry& each, timestamp now) const;
 

@@ -1,4 +1,5 @@
 """Tokens with scopes, browser sessions, TLS, events: over HTTP and by the command line, on real binaries."""
+import datetime
 import gzip
 import http.client
 import json
@@ -52,6 +53,57 @@ def test_the_command_line_makes_lists_and_revokes_tokens(node):
     assert node.cli("list", "--token", token, "--url", node.url, data=False).returncode == 4
     assert node.cli("token", "revoke", 999).returncode == 4
     assert node.cli("token", "create", "x", "--scope", "fly").returncode == 2
+
+
+def opened(node, path, token, method="GET"):
+    """A request under way, as (connection, response); the response has begun."""
+    address = urllib.parse.urlsplit(node.url)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
+    connection.request(method, path, headers={"Authorization": f"Bearer {token}"})
+    response = connection.getresponse()
+    assert response.status == 200
+    return connection, response
+
+
+def taken_until_cut(response):
+    """What still comes of a stream that the node is to cut off."""
+    try:
+        return response.read()
+    except http.client.IncompleteRead as cut:
+        return cut.partial
+
+
+def test_streams_end_with_the_token_that_opened_them(node):
+    token = node.post("/v1/tokens", {"name": "reader", "scopes": ["read"]}, status=201)
+    job = node.submit("while :; do echo tick; sleep 0.1; done")
+    node.wait_for_state(job["id"], "running")
+    events, log = (opened(node, path, token["token"]) for path in ("/v1/events", f"/v1/jobs/{job['id']}/log?follow=1"))
+    assert log[1].readline() == b"tick\n" and events[1].readline() == b"retry: 1000\n"
+    assert node.request("DELETE", f"/v1/tokens/{token['id']}").status == 204
+    later = node.submit("true", name="later")
+    taken_until_cut(log[1])  # it would go on for ever
+    assert f'"job":{later["id"]}'.encode() not in taken_until_cut(events[1])
+    node.request("GET", "/v1/events", token=token["token"]).problem(401, "unauthorized")
+    node.cancel(job["id"])
+
+
+def test_events_of_a_browser_end_with_its_session(node):
+    cookie = node.request("POST", "/v1/session").headers["Set-Cookie"].split(";")[0]
+    address = urllib.parse.urlsplit(node.url)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
+    connection.request("GET", "/v1/events", headers={"Cookie": cookie})
+    stream = connection.getresponse()
+    assert stream.readline() == b"retry: 1000\n"
+    assert node.request("DELETE", "/v1/session", headers={"Cookie": cookie}, token=False).status == 204
+    assert b"event: job" not in taken_until_cut(stream)
+
+
+def test_a_stream_that_is_silent_ends_when_its_token_expires(node):
+    soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)
+    token = node.post("/v1/tokens", {"name": "brief", "scopes": ["read"], "expires_at": soon.isoformat()}, status=201)
+    _, events = opened(node, "/v1/events", token["token"])
+    assert b"event: job" not in taken_until_cut(events)
+    node.request("GET", "/v1/jobs", token=token["token"]).problem(401, "unauthorized")
 
 
 def audited(node, count, separator):

@@ -220,6 +220,19 @@ def test_what_a_client_that_broke_off_was_granted_comes_back(far):
     assert one(far, wait="10s")["id"] == job["id"]
 
 
+def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(far):
+    token = far.post("/v1/tokens", {"name": "arm", "scopes": ["work"]}, status=201)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(far.request, "POST", "/v1/claims?wait=60s", {"lease_s": 60}, token=token["token"])
+        wait_until(lambda: far.actors("dispatcher")[0]["status"]["waiting_remote_workers"] == 1)
+        assert far.request("DELETE", f"/v1/tokens/{token['id']}").status == 204
+        waiting.result(10).problem(401, "unauthorized")
+    job = far.submit("true", secrets={"TOKEN": "s3cr3t"})
+    # What the dispatcher still grants that claim comes back, and is there for another.
+    item = one(far, wait="10s")
+    assert item["id"] == job["id"] and complete(far, item)["state"] == "succeeded"
+
+
 # -- the same rules as for the node's own workers ---------------------------------------------------------------------
 
 

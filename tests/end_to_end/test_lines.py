@@ -14,10 +14,11 @@ LATER = "2100-01-01T00:00:00Z"
 class Lines:
     """One such request under way: the body goes out piece by piece, and results come meanwhile."""
 
-    def __init__(self, node, fields="Transfer-Encoding: chunked"):
+    def __init__(self, node, fields="Transfer-Encoding: chunked", token=None):
         address = urllib.parse.urlsplit(node.url)
         self.socket = socket.create_connection((address.hostname, address.port), timeout=30)
-        self.socket.sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {node.token}\r\n"
+        self.socket.sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: {address.netloc}\r\n"
+                            f"Authorization: Bearer {token or node.token}\r\n"
                             f"Content-Type: application/x-ndjson\r\n{fields}\r\n\r\n".encode())
         self.answer = None
 
@@ -67,6 +68,19 @@ def test_thousands_of_jobs_come_in_one_request(node):
     assert len({each["id"] for each in results}) == 5_000
     assert node.get("/v1/stats")["jobs"]["scheduled"] == 5_000
     assert node.job(results[4_321]["id"])["name"] == "job 4321"
+
+
+def test_no_line_is_stored_that_comes_after_its_token_was_revoked(node):
+    token = node.post("/v1/tokens", {"name": "ci", "scopes": ["submit"]}, status=201)
+    lines = Lines(node, token=token["token"])
+    lines.send({"command": "true", "run_at": LATER})
+    assert lines.take()["line"] == 1
+    assert node.request("DELETE", f"/v1/tokens/{token['id']}").status == 204
+    lines.send({"command": "true", "run_at": LATER}, {"command": "true", "run_at": LATER})
+    *refused, total = lines.rest()
+    assert [each["error"]["code"] for each in refused] == ["unauthorized"] * len(refused) and refused
+    assert total["accepted"] == 1 and not total["complete"]
+    assert len(node.jobs()) == 1
 
 
 @pytest.mark.long

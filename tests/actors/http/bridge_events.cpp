@@ -108,3 +108,48 @@ CAF_TEST(a follower of events is forgotten when it goes and cut when the bridge 
   second.take();
   CAF_CHECK(second.failed());
 }
+
+CAF_TEST(events end with the token that they are followed with) {
+  bridge_with_events with;
+  const auto token = with.bridge.make_token("read");
+  const auto mine = with.bridge.ask("GET", "/v1/events?after=0", {{}, {}, true, token});
+  const auto other = with.bridge.ask("GET", "/v1/events?after=0");
+  body_reader revoked{*mine->answer};
+  body_reader admin{*other->answer};
+  revoked.take();
+  admin.take();
+  CAF_CHECK_EQUAL(with.bridge.ask("DELETE", "/v1/tokens/1")->status(), 204u);
+  with.happen(1, job_state::queued);
+  CAF_CHECK_EQUAL(ids_in(revoked.take()), texts{});
+  CAF_CHECK(revoked.failed());
+  CAF_CHECK_EQUAL(ids_in(admin.take()), texts{"1"});
+  CAF_CHECK_EQUAL(with.bridge.status("feeds"), 1);
+}
+
+CAF_TEST(events that nobody has anything to tell of end with their token all the same) {
+  bridge_harness bridge;
+  const auto token = bridge.make_token("read", 1min);
+  const auto answer = bridge.ask("GET", "/v1/events?after=0", {{}, {}, true, token});
+  body_reader body{*answer->answer};
+  body.take();
+  bridge.now += 59s;
+  bridge.advance(5s);
+  body.take();
+  CAF_CHECK(!body.failed());
+  bridge.now += 1s;
+  bridge.advance(5s);
+  body.take();
+  CAF_CHECK(body.failed());
+}
+
+CAF_TEST(events end with the session that they are followed in) {
+  bridge_harness bridge;
+  const auto set = bridge.ask("POST", "/v1/session")->header("Set-Cookie");
+  const auto cookie = set.substr(0, set.find(';'));
+  const auto answer = bridge.ask("GET", "/v1/events?after=0", {{}, {{"Cookie", cookie}}, false, {}});
+  body_reader body{*answer->answer};
+  body.take();
+  CAF_CHECK_EQUAL(bridge.ask("DELETE", "/v1/session", {{}, {{"Cookie", cookie}}, false, {}})->status(), 204u);
+  body.take();
+  CAF_CHECK(body.failed());
+}

@@ -2,6 +2,7 @@
 
 #include "actors/http/auth.hpp"
 #include "actors/http/bridge.hpp"
+#include "storage/time.hpp"
 #include "tests/actors/http/fake_actors.hpp"
 
 #include <caf/actor_system.hpp>
@@ -126,6 +127,7 @@ struct bridge_harness::impl {
   caf::scheduler::test_coordinator& scheduler{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())};
   database_actor database;
   std::vector<reader_actor> readers;
+  dispatcher_actor dispatcher;
   log_hub_actor hub;
   worker_supervisor_actor workers;
   root_supervisor_actor root;
@@ -145,6 +147,7 @@ bridge_harness::bridge_harness(const std::filesystem::path& data_dir, bool fault
   my.database = my.system.spawn(fake_database, &node);
   for (std::size_t number = 0; number < 2; ++number)
     my.readers.push_back(my.system.spawn(fake_reader, &node, number));
+  my.dispatcher = my.system.spawn(fake_dispatcher, &node);
   my.hub = my.system.spawn(fake_hub, &node);
   my.workers = my.system.spawn(fake_workers, &node);
   my.root = my.system.spawn(fake_root, &node);
@@ -168,7 +171,7 @@ bridge_harness::bridge_harness(const std::filesystem::path& data_dir, bool fault
   settings.clock = [this] { return now; };
   settings.jobs_per_request = 3;
   settings.waiters = 2;
-  bridge_peers peers{my.database, my.readers, my.hub, my.workers, my.root};
+  bridge_peers peers{my.database, my.readers, my.hub, my.workers, my.root, my.dispatcher};
   my.bridge = my.system.spawn<http_bridge>(std::move(peers), std::move(settings));
   my.settle();
 }
@@ -179,6 +182,7 @@ bridge_harness::~bridge_harness() {
   caf::anon_send_exit(my.database, caf::exit_reason::kill);
   for (const auto& each : my.readers)
     caf::anon_send_exit(each, caf::exit_reason::kill);
+  caf::anon_send_exit(my.dispatcher, caf::exit_reason::kill);
   caf::anon_send_exit(my.hub, caf::exit_reason::kill);
   caf::anon_send_exit(my.workers, caf::exit_reason::kill);
   caf::anon_send_exit(my.root, caf::exit_reason::kill);
@@ -210,6 +214,16 @@ std::shared_ptr<bridge_answer> bridge_harness::post(const std::string& target, c
 void bridge_harness::run_held_files() {
   for (; !held_files.empty(); held_files.pop_front())
     held_files.front()();
+  impl_->settle();
+}
+
+std::string bridge_harness::make_token(const std::string& scope, std::chrono::milliseconds lasts) {
+  const nlohmann::json wanted{{"name", "ci"}, {"scopes", {scope}}, {"expires_at", to_rfc3339(now + lasts)}};
+  return post("/v1/tokens", wanted.dump())->json().value("token", "");
+}
+
+void bridge_harness::job_is_ready() {
+  caf::anon_send(impl_->dispatcher, ready_atom_v, ready_notice{});
   impl_->settle();
 }
 

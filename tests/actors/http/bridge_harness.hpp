@@ -90,6 +90,11 @@ public:
   /// POST of a JSON document.
   std::shared_ptr<bridge_answer> post(const std::string& target, const std::string& body);
 
+  /// A new token with this scope that expires after so long; they are numbered from 1.
+  std::string make_token(const std::string& scope, std::chrono::milliseconds lasts = std::chrono::hours{1});
+  /// Job 7 is ready: the dispatcher grants it to all that wait.
+  void job_is_ready();
+
   /// Moves the clock on; timeouts and delayed messages that are due happen.
   void advance(std::chrono::milliseconds by);
   /// The job's state in the fake database changes, and the bridge hears of it.

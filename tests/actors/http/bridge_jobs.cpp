@@ -343,6 +343,27 @@ CAF_TEST(more long polls than allowed are turned away) {
   CAF_CHECK_EQUAL(three->code(), "overloaded");
 }
 
+CAF_TEST(a long poll ends with its token) {
+  bridge_harness bridge;
+  bridge.node.jobs[7] = some_job(7, job_state::running, 1);
+  const auto token = bridge.make_token("read");
+  const auto result = bridge.ask("GET", "/v1/jobs/7?wait=30s", {{}, {}, true, token});
+  CAF_CHECK(!result->came());
+  CAF_CHECK_EQUAL(bridge.ask("DELETE", "/v1/tokens/1")->status(), 204u);
+  CAF_CHECK_EQUAL(result->code(), "unauthorized");
+  CAF_CHECK_EQUAL(bridge.status("waiting"), 0);
+}
+
+CAF_TEST(a long poll tells nothing once its token has expired) {
+  bridge_harness bridge;
+  bridge.node.jobs[7] = some_job(7, job_state::running, 1);
+  const auto token = bridge.make_token("read", 1min);
+  const auto result = bridge.ask("GET", "/v1/jobs/7?wait=2m", {{}, {}, true, token});
+  bridge.now += 1min;
+  bridge.change(job_id{7}, job_state::succeeded, 1);
+  CAF_CHECK_EQUAL(result->code(), "unauthorized");
+}
+
 CAF_TEST(a reader that fails is passed over once) {
   bridge_harness bridge;
   bridge.node.jobs[7] = some_job(7, job_state::queued);

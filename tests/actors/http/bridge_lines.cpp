@@ -199,3 +199,28 @@ CAF_TEST(a client that goes away ends its upload) {
   bridge.advance(std::chrono::milliseconds{1});
   CAF_CHECK_EQUAL(bridge.status("uploads"), 0);
 }
+
+CAF_TEST(nothing is stored of lines that come when their token was revoked) {
+  bridge_harness bridge;
+  const auto source = std::make_shared<pieces>(std::vector<http::incoming_piece>{});
+  const auto token = bridge.make_token("submit");
+  const auto answer =
+    bridge.ask("POST", "/v1/jobs", {"", {{"Content-Type", "application/x-ndjson"}}, true, token, source});
+  body_reader reader{*answer->answer};
+  reader.take();
+  source->put({"{\"command\":\"a\"}\n", false, {}});
+  bridge.advance(std::chrono::milliseconds{1});
+  CAF_CHECK_EQUAL(reader.take(), "{\"line\":1,\"id\":1}\n");
+  bridge.advance(std::chrono::milliseconds{1});
+  CAF_CHECK_EQUAL(bridge.ask("DELETE", "/v1/tokens/1")->status(), 204u);
+  source->put({"{\"command\":\"b\"}\n{broken\n{\"command\":\"c\"}\n", false, {}});
+  bridge.advance(std::chrono::milliseconds{1});
+  const auto text = reader.take();
+  CAF_CHECK(reader.ended());
+  CAF_CHECK_EQUAL(bridge.node.enqueued.size(), 1u);
+  const auto first = nlohmann::json::parse(text.substr(0, text.find('\n')));
+  CAF_CHECK_EQUAL(first["error"]["code"], "unauthorized");
+  const auto last = text.rfind('\n', text.size() - 2);
+  CAF_CHECK_EQUAL(nlohmann::json::parse(text.substr(last)),
+                  (nlohmann::json{{"accepted", 1}, {"refused", 3}, {"lines_read", 4}, {"complete", false}}));
+}

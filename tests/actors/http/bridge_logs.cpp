@@ -275,3 +275,32 @@ CAF_TEST(followers of a bridge that dies are cut off and not left waiting) {
   body.take();
   CAF_CHECK(body.failed());
 }
+
+CAF_TEST(a log is followed no longer than its token holds) {
+  running_job job;
+  const auto token = job.bridge.make_token("read");
+  const auto result = job.bridge.ask("GET", "/v1/jobs/7/log?follow=1", {{}, {}, true, token});
+  body_reader body{*result->answer};
+  job.write("one\n");
+  job.tell_grown();
+  CAF_CHECK_EQUAL(body.take(), "one\n");
+  CAF_CHECK_EQUAL(job.bridge.ask("DELETE", "/v1/tokens/1")->status(), 204u);
+  job.write("two\n");
+  job.tell_grown();
+  CAF_CHECK_EQUAL(body.take(), "");
+  CAF_CHECK(body.failed());
+  CAF_CHECK_EQUAL(job.bridge.status("followers"), 0);
+}
+
+CAF_TEST(a log that grows is followed no longer than until its token expires) {
+  running_job job;
+  const auto token = job.bridge.make_token("read", 1min);
+  const auto result = job.bridge.ask("GET", "/v1/jobs/7/log?follow=1", {{}, {}, true, token});
+  body_reader body{*result->answer};
+  body.take();
+  job.bridge.now += 1min;
+  job.write("one\n");
+  job.tell_grown();
+  CAF_CHECK_EQUAL(body.take(), "");
+  CAF_CHECK(body.failed());
+}

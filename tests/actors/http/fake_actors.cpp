@@ -2,7 +2,9 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace kcx::test {
 
@@ -169,7 +171,11 @@ database_actor::behavior_type fake_database(database_actor::pointer self, fake_n
     [](checkpoint_atom) { return expected<std::int64_t>{no_such}; },
     [](subscribe_atom, const ready_listener_actor&) { return expected<ready_snapshot>{no_such}; },
     [](refill_atom, const ready_job&) { return expected<ready_snapshot>{no_such}; },
-    [](exchange_atom, const work_exchange&) { return expected<exchange_result>{no_such}; },
+    [=](exchange_atom, const work_exchange& wanted) {
+      for (const auto& each : wanted.ended)
+        node->given_back.push_back(each.key);
+      return expected<exchange_result>{exchange_result{}};
+    },
     [](renew_atom, const std::vector<lease_token>&) { return expected<std::vector<renewal>>{no_such}; },
     [](get_atom, const lease_token&) { return expected<job_grant>{no_such}; },
     [](offer_atom, const work_offers&) {},
@@ -239,6 +245,43 @@ log_hub_actor::behavior_type fake_hub(log_hub_actor::pointer, fake_node* node) {
     [=](unfollow_atom, attempt_key key, follower_id id) { node->unfollowed.emplace_back(key, id); },
     [](tick_atom) {},
     [](changed_atom, const job_changes&) {},
+    [](status_atom) { return actor_status::object(); },
+    [](fault_atom, const std::string&) {},
+  };
+}
+
+dispatcher_actor::behavior_type fake_dispatcher(dispatcher_actor::pointer self, fake_node* node) {
+  struct waiting {
+    caf::typed_response_promise<expected<exchange_result>> promise;
+    std::size_t ends = 0;
+  };
+  auto asked = std::make_shared<std::vector<waiting>>();
+  return {
+    [=](claim_atom, const work_request&, const attempt_holder_actor&) { return expected<job_grant>{no_such}; },
+    [](register_atom, const held_attempt&, const attempt_holder_actor&) {},
+    [=](exchange_atom, const remote_request& wanted) {
+      auto promise = self->make_response_promise<expected<exchange_result>>();
+      node->claims.push_back(wanted.worker);
+      asked->push_back({promise, wanted.ended.size()});
+      return promise;
+    },
+    [](expire_atom, std::uint64_t) {},
+    [](start_atom, attempt_key) { return outcome{no_such}; },
+    [](step_atom, attempt_key, const step_record&) { return outcome{no_such}; },
+    [](complete_atom, const attempt_result&) { return expected<transition_result>{no_such}; },
+    [](drain_atom) {},
+    [](rewire_atom, const database_actor&) {},
+    [](fleet_atom, const fleet&) {},
+    [](why_atom, job_id) { return dispatch_view{}; },
+    [](tick_atom) {},
+    [=](ready_atom, const ready_notice&) {
+      for (auto& each : std::exchange(*asked, {})) {
+        exchange_result told;
+        told.ended.assign(each.ends, transition_result{});
+        told.granted.emplace_back(job_grant{{{7}, 1}, some_job(7, job_state::running, 1).spec, {}, false, 4711});
+        each.promise.deliver(expected<exchange_result>{std::move(told)});
+      }
+    },
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},
   };

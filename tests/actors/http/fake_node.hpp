@@ -46,6 +46,8 @@ struct fake_node {
   std::vector<job_id> discarded;
   std::map<std::string, std::string> paused;
   std::vector<std::pair<int, std::vector<job_id>>> bulks;
+  /// Claims that came to nothing.
+  std::vector<attempt_key> given_back;
   /// Whose files were to go.
   std::vector<job_id> removed;
 
@@ -63,6 +65,9 @@ struct fake_node {
   std::vector<queue_info> queues;
   bool reader_silent[2] = {false, false};
   int reads[2] = {0, 0};
+
+  // The dispatcher, which holds claims until they are granted.
+  std::vector<std::string> claims;
 
   // The log hub.
   std::vector<std::pair<attempt_key, std::uint64_t>> followed;
