@@ -213,7 +213,7 @@ void check_whole(reading& in, const json_place& root, const json& document, cons
 
 constexpr job_limits no_limits() {
   constexpr auto any = std::numeric_limits<std::size_t>::max() / 2;
-  return {any, any, any, any, any, any, any, any, any, any};
+  return {any, any, any, any, any, any, any, any, any, any, false};
 }
 
 } // namespace

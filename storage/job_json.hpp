@@ -27,6 +27,8 @@ struct job_limits {
   std::size_t metadata_bytes = 64 << 10;
   std::size_t needs = 256;
   std::size_t artifacts = 100;
+  /// Whether the port and the brackets of a webhook's address are looked at, which earlier versions did not.
+  bool whole_addresses = true;
 };
 
 /// Reads one submitted job. Fails with invalid_input and every offending field, each pointer prefixed with `at` ("/3"

@@ -1,10 +1,13 @@
 // Webhooks as JSON: reading them with all their rules, and showing them without their secrets.
 #include "storage/webhook_json.hpp"
 
+#include "config/units.hpp"
 #include "storage/job_json.hpp"
 #include "storage/job_values.hpp"
 
 #include <algorithm>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 
 namespace kcx {
 
@@ -29,9 +32,33 @@ bool is_web_address(std::string_view text) {
   return false;
 }
 
-void read_url(json_errors& errors, const json_place& at, const json& value, webhook_spec& to) {
+bool is_ipv6(std::string_view text) {
+  const std::string address{text.substr(0, text.find('%'))}; // a zone is the system's business
+  in6_addr parsed{};
+  return ::inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
+}
+
+/// Whether a connection can be tried at all: a name, or an IPv6 address in brackets, and a port that exists, if any.
+bool has_whole_authority(std::string_view url) {
+  url.remove_prefix(url.find("://") + 3);
+  const auto authority = url.substr(0, url.find_first_of("/?"));
+  const bool bracketed = authority.starts_with('[');
+  const auto end = bracketed ? authority.find(']') : std::min(authority.find(':'), authority.size());
+  if (end == std::string_view::npos)
+    return false;
+  const auto name = authority.substr(0, end);
+  if (bracketed ? !is_ipv6(name.substr(1)) : name.find_first_of("[]") != std::string_view::npos)
+    return false;
+  const auto port = authority.substr(bracketed ? end + 1 : end);
+  return port.empty() || (port.front() == ':' && parse_number(port.substr(1), 1, 65'535));
+}
+
+void read_url(json_errors& errors, const json_place& at, const json& value, bool whole, webhook_spec& to) {
   const auto text = read_text(errors, at, value, longest_url);
-  if (text && is_web_address(*text))
+  if (text && is_web_address(*text) && whole && !has_whole_authority(*text))
+    errors.add(at, "must have a port from 1 to 65535, or none, and brackets around an IPv6 address, as "
+                   "http://[::1]:8080/hook");
+  else if (text && is_web_address(*text))
     to.url = *text;
   else if (text)
     errors.add(at, "must be an address as https://ci.example.org/hook, without an account in it");
@@ -51,7 +78,7 @@ void read_events(json_errors& errors, const json_place& at, const json& value, w
   }
 }
 
-void read_fields(json_errors& errors, const json_place& root, const json& document, webhook_spec& to) {
+void read_fields(json_errors& errors, const json_place& root, const json& document, bool whole, webhook_spec& to) {
   if (!document.is_object())
     return errors.add(root, "must be an object of url, secret and events");
   for (const auto& [key, value] : document.items()) {
@@ -59,7 +86,7 @@ void read_fields(json_errors& errors, const json_place& root, const json& docume
     if (value.is_null())
       continue;
     if (key == "url") {
-      read_url(errors, at, value, to);
+      read_url(errors, at, value, whole, to);
     } else if (key == "secret") {
       if (auto text = read_text(errors, at, value, longest_secret))
         to.secret = std::move(*text);
@@ -99,7 +126,7 @@ std::optional<delivery_state> parse_delivery_state(std::string_view text) noexce
 }
 
 void read_webhook(reading& in, const json_place& at, const json& value, std::optional<webhook_spec>& member) {
-  read_fields(in.errors, at, value, member.emplace());
+  read_fields(in.errors, at, value, in.limits.whole_addresses, member.emplace());
 }
 
 json show_webhook(const std::optional<webhook_spec>& member) {
@@ -114,7 +141,7 @@ json show_webhook(const std::optional<webhook_spec>& member) {
 expected<webhook_spec> parse_webhook(const json& document) {
   json_errors errors;
   webhook_spec spec;
-  read_fields(errors, {}, document, spec);
+  read_fields(errors, {}, document, true, spec);
   if (!errors.empty())
     return std::move(errors).to_error();
   return spec;

@@ -35,7 +35,8 @@ delivery_try post_webhook(const delivery& what, timestamp now, const webhook_lim
   delivery_try result;
   result.id = what.id;
   if (!opened) {
-    result.failure = opened.error().message;
+    // Only an address can be wrong here, and only one that an earlier version took.
+    result.failure = "\"" + what.url + "\" is no address that anything can be sent to";
     return result;
   }
   client_request ask;

@@ -132,6 +132,11 @@ def test_a_wrong_webhook_is_refused_by_field(node):
     refused = node.submit_raw({"command": "true", "webhook": {"url": "ftp://x", "events": ["queued"]}})
     pointers = {each["pointer"] for each in refused.problem(422)["errors"]}
     assert pointers == {"/webhook/url", "/webhook/events/0"}
+    for url in ("http://127.0.0.1:99999/", "http://[::1", "http://127.0.0.1:0/"):
+        refused = node.submit_raw({"command": "true", "webhook": {"url": url}}).problem(422, "invalid_input")
+        assert [each["pointer"] for each in refused["errors"]] == ["/webhook/url"]
+        refused = node.request("PUT", "/v1/projects/web/webhook", {"url": url}).problem(422, "invalid_input")
+        assert [each["pointer"] for each in refused["errors"]] == ["/url"]
 
 
 def test_a_crash_of_the_sender_loses_nothing(make_node, receiver):

@@ -94,6 +94,16 @@ CAF_TEST(a job of defaults is stored as its command alone) {
   CAF_CHECK_EQUAL(to_stored_json(*spec).dump(), R"({"command":["true"]})");
 }
 
+CAF_TEST(a webhook that can never work is refused but read where it is stored) {
+  for (const auto* url : {"http://127.0.0.1:99999/", "http://[::1"}) {
+    const nlohmann::json document{{"command", "true"}, {"webhook", {{"url", url}}}};
+    const auto job = parse_job_spec(document);
+    CAF_REQUIRE(!job.has_value());
+    CAF_CHECK_EQUAL(job.error().fields.front().pointer, "/webhook/url");
+    CAF_CHECK(from_stored_json(document.dump()).has_value());
+  }
+}
+
 CAF_TEST(a stored job that is damaged makes the storage unusable) {
   for (const auto* text : {"", "{", "[]", "{}", R"({"command": 5})", R"({"command": "true", "of_tomorrow": 1})"}) {
     const auto spec = from_stored_json(text);

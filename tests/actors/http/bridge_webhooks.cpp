@@ -36,6 +36,16 @@ CAF_TEST(a webhook that cannot work is refused by field) {
     {R"({"url":"http:///x"})", "/url"},
     {R"({"url":"http://me:pw@a/x"})", "/url"},
     {R"({"url":"http://a/ x"})", "/url"},
+    {R"({"url":"http://127.0.0.1:99999/"})", "/url"},
+    {R"({"url":"http://a:0/"})", "/url"},
+    {R"({"url":"http://a:/"})", "/url"},
+    {R"({"url":"http://a:8x"})", "/url"},
+    {R"({"url":"http://[::1"})", "/url"},
+    {R"({"url":"http://[::1]x/"})", "/url"},
+    {R"({"url":"http://[]/"})", "/url"},
+    {R"({"url":"http://[nonsense]/"})", "/url"},
+    {R"({"url":"http://::1/"})", "/url"},
+    {R"({"url":"http://a]/"})", "/url"},
     {R"({"url":"http://a/","events":[]})", "/events"},
     {R"({"url":"http://a/","events":["queued"]})", "/events/0"},
     {R"({"url":"http://a/","colour":"red"})", "/colour"},
@@ -47,6 +57,12 @@ CAF_TEST(a webhook that cannot work is refused by field) {
     CAF_CHECK_EQUAL(refused->json()["errors"][0]["pointer"], pointer);
   }
   CAF_CHECK(bridge.node.webhooks.empty());
+}
+
+CAF_TEST(addresses with a port or of IPv6 are taken) {
+  bridge_harness bridge;
+  for (const auto* url : {"http://a:1", "https://a:65535/x", "http://[::1]", "http://[fe80::1%eth0]:8080/?x=[1:2]"})
+    CAF_CHECK_EQUAL(put(bridge, nlohmann::json{{"url", url}}.dump())->status(), 200u);
 }
 
 CAF_TEST(deliveries are listed with their filters and sent again when asked) {

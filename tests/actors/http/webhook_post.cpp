@@ -115,3 +115,10 @@ CAF_TEST(nobody at the address is told in words) {
   CAF_CHECK(!result.status);
   CAF_CHECK(result.failure.find("127.0.0.1:1") != std::string::npos);
 }
+
+CAF_TEST(a stored address that nothing can be sent to is told as one) {
+  delivery what;
+  what.url = "http://127.0.0.1:99999/";
+  const auto result = post_webhook(what, then, {});
+  CAF_CHECK_EQUAL(result.failure, "\"http://127.0.0.1:99999/\" is no address that anything can be sent to");
+}
