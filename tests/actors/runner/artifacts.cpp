@@ -277,6 +277,8 @@ CAF_TEST(an artifact whose path holds a secret is left out) {
   CAF_CHECK(!end.artifacts.cut);
   CAF_CHECK_EQUAL(files_in(job.artifacts_dir), "plain ");
   CAF_CHECK_EQUAL(s.log(job), "kcx: artifacts: 2 left out, the first: ***/deep/file: its path holds a secret\n");
+}
+
 CAF_TEST(a directory in the place of the outputs goes with the workspace) {
   slot s;
   auto job = s.job("rm $KCX_OUTPUT; mkdir -p $KCX_OUTPUT/a; touch $KCX_OUTPUT/a/b");
