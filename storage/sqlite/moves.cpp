@@ -16,6 +16,19 @@ error stale(attempt_key key) {
           {}};
 }
 
+/// What is wrong with the steps that a worker elsewhere reports; the node's own are told which there are.
+std::optional<error> unknown_step(const attempt_result& result, std::size_t count) {
+  for (std::size_t i = 0; result.nonce && i < result.steps.size(); ++i) {
+    const auto index = result.steps[i].index;
+    if (static_cast<std::size_t>(index) < count)
+      continue;
+    const auto what = "there is no step " + std::to_string(index) + ": job " + std::to_string(result.key.job.value) +
+                      " has " + std::to_string(count) + ", counted from 0";
+    return error{ec::invalid_input, what, {{"/steps/" + std::to_string(i) + "/index", what}}};
+  }
+  return std::nullopt;
+}
+
 /// How a step ended that was running when its attempt did.
 step_state last_state(attempt_outcome outcome) {
   switch (outcome) {
@@ -128,6 +141,8 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
       throw bad_value{spec.error().message};
     job.spec = std::move(*spec);
   }
+  if (auto wrong = unknown_step(result, job.spec.steps.size()))
+    return *std::move(wrong);
   const auto end = judge(job, result);
   std::optional<timestamp> run_at;
   auto key = row.ready.order_key; // queued again at its old place

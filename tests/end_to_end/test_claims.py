@@ -233,6 +233,24 @@ def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(far):
     assert item["id"] == job["id"] and complete(far, item)["state"] == "succeeded"
 
 
+def test_a_report_of_a_step_that_is_none_is_refused_whole(far):
+    job = far.submit(steps=[{"command": "true"}, {"command": "true"}])
+    item = one(far)
+    path = f"/v1/claims/{item['token']}"
+    assert far.request("PUT", f"{path}/log", b"one\n").status == 200
+    wrong = {"steps": [{"index": 0, "state": "succeeded"}, {"index": 7, "state": "failed"}]}
+    told = far.request("POST", f"{path}/complete", wrong).problem(422, "invalid_input")
+    assert [each["pointer"] for each in told["errors"]] == ["/steps/1/index"]
+    assert [step["state"] for step in far.job(job["id"])["steps"]] == ["pending", "pending"]
+    refusal, = far.post("/v1/claims/fail", {"items": [{"token": item["token"], **wrong}]})["items"]
+    assert refusal["code"] == "invalid_input" and "step 7" in refusal["detail"]
+    assert far.job(job["id"])["state"] == "running" and far.log(job["id"]) == "one\n"
+    right = [{"index": 0, "state": "succeeded"}, {"index": 1, "state": "failed", "exit_code": 2}]
+    assert complete(far, item, exit_code=2, steps=right)["state"] == "failed"
+    assert [step["state"] for step in far.job(job["id"])["steps"]] == ["succeeded", "failed"]
+    assert far.log(job["id"]) == "one\n"
+
+
 # -- the same rules as for the node's own workers ---------------------------------------------------------------------
 
 
