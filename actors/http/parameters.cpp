@@ -71,10 +71,11 @@ outcome parse_states(const request& ask, job_filter& filter) {
   if (!value)
     return done{};
   auto rest = *value;
-  while (!rest.empty()) {
+  for (bool more = true; more;) {
     const auto comma = rest.find(',');
     const auto word = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    more = comma != std::string_view::npos;
+    rest = more ? rest.substr(comma + 1) : std::string_view{};
     const auto state = parse_job_state(word);
     if (!state)
       return wrong("state", word,
@@ -145,7 +146,7 @@ expected<delivery_filter> parse_delivery_query(const request& ask) {
     return job.error();
   if (*job)
     filter.job = job_id{**job};
-  if (const auto state = text_of(ask, "state")) {
+  if (const auto state = ask.parameter("state")) {
     filter.state = parse_delivery_state(*state);
     if (!filter.state)
       return wrong("state", *state, "pending, delivered or failed");

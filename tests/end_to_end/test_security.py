@@ -106,7 +106,7 @@ def test_a_body_that_is_no_json_is_refused(node, body):
 @pytest.mark.parametrize("path,status", [
     ("/v1/jobs/999999", 404), ("/v1/jobs/abc", 404), ("/v1/jobs/-1", 404), ("/v1/jobs/99999999999999999999", 404),
     ("/v1/jobs/999999/log", 404), ("/v1/nothing", 404), ("/", 404), ("/v1/jobs?limit=0", 400),
-    ("/v1/jobs?limit=x", 400), ("/v1/jobs?state=dancing", 400), ("/v1/jobs?cursor=%00", 400),
+    ("/v1/jobs?limit=x", 400), ("/v1/jobs?state=dancing", 400), ("/v1/jobs?state=", 400), ("/v1/jobs?cursor=%00", 400),
     ("/v1/jobs/../../etc/passwd", 404),
 ])
 def test_a_wrong_address_is_a_problem_document(node, path, status):

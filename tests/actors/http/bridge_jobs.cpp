@@ -417,7 +417,8 @@ CAF_TEST(the last page has no next one) {
 
 CAF_TEST(a wrong parameter of a list is named) {
   bridge_harness bridge;
-  for (const auto* query : {"state=asleep", "limit=0", "limit=1001", "limit=x", "cursor=abc"}) {
+  for (const auto* query :
+       {"state=asleep", "state=", "state=,,", "state=queued,", "limit=0", "limit=1001", "limit=x", "cursor=abc"}) {
     const auto result = bridge.ask("GET", std::string{"/v1/jobs?"} + query);
     CAF_CHECK_EQUAL(result->status(), 400u);
     CAF_CHECK_EQUAL(result->code(), "invalid_parameter");

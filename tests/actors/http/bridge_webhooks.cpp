@@ -82,7 +82,7 @@ CAF_TEST(deliveries are listed with their filters and sent again when asked) {
   const auto& filter = bridge.node.delivery_filters.at(0);
   CAF_CHECK(filter.job == job_id{3} && filter.state == delivery_state::pending && filter.limit == 1 &&
             filter.before == 9);
-  for (const auto* wrong : {"job=x", "state=lost", "limit=0", "cursor=-1"})
+  for (const auto* wrong : {"job=x", "state=lost", "state=", "limit=0", "cursor=-1"})
     CAF_CHECK_EQUAL(bridge.ask("GET", std::string{"/v1/deliveries?"} + wrong)->code(), "invalid_parameter");
   CAF_CHECK_EQUAL(bridge.ask("POST", "/v1/deliveries/5/redeliver")->status(), 202u);
   CAF_CHECK_EQUAL(bridge.node.redelivered, std::vector<std::int64_t>{5});
