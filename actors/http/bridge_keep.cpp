@@ -10,6 +10,13 @@ namespace kcx {
 void http_bridge::retry(const call& ask, retry_what what) {
   if (draining_)
     return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
+  // Passed over, it would promise that a second call makes no second job.
+  if (ask.request().headers.find("Idempotency-Key"))
+    return ask.answer(
+      http::problem(http::kinds::invalid_parameter,
+                    "Idempotency-Key goes with POST /v1/jobs only: before asking once more, list the jobs "
+                    "whose retry_of is " +
+                      std::to_string(ask.job.value)));
   auto body = http::optional_json_body(ask.request());
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));

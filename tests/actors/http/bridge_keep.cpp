@@ -28,6 +28,16 @@ CAF_TEST(a retry answers with the new job and passes secrets on) {
   CAF_CHECK_EQUAL(wrong->json()["errors"][1]["pointer"], "/x");
 }
 
+CAF_TEST(a retry with an idempotency key is refused as it would make a job each time) {
+  bridge_harness bridge;
+  for (const auto* target : {"/v1/jobs/7/retry", "/v1/dead-letters/7/requeue"}) {
+    const auto refused = bridge.ask("POST", target, {{}, {{"Idempotency-Key", "k"}}, true});
+    CAF_CHECK_EQUAL(refused->status(), 400u);
+    CAF_CHECK_EQUAL(refused->code(), "invalid_parameter");
+  }
+  CAF_CHECK(bridge.node.retries.empty());
+}
+
 CAF_TEST(a removed job is answered without a body and its files go) {
   bridge_harness bridge;
   const auto removed = bridge.ask("DELETE", "/v1/jobs/7");
