@@ -44,8 +44,8 @@ CAF_TEST(a malformed time is nothing) {
 }
 
 CAF_TEST(a time that could not be written again is nothing) {
-  for (const char* text : {"9999-12-31T23:59:60Z", "9999-12-31T23:59:59-23:59", "0000-01-01T00:00:00+00:01",
-                           "0000-01-01T00:00:00+23:59"})
+  for (const char* text :
+       {"9999-12-31T23:59:60Z", "9999-12-31T23:59:59-23:59", "0000-01-01T00:00:00+00:01", "0000-01-01T00:00:00+23:59"})
     CAF_CHECK(!parse_rfc3339(text));
   for (const char* text : {"9999-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z"})
     CAF_CHECK_EQUAL(to_rfc3339(*parse_rfc3339(text)), text);
