@@ -279,6 +279,20 @@ def open_directory():
     shutil.rmtree(path)
 
 
+@pytest.fixture
+def node_of_account(make_node, open_directory):
+    """Makes a node that runs as this account, from a copy: the account may not get to where the tests are built."""
+    def make(user, *limits):
+        os.chown(open_directory, user, user)
+        for program in ("kcx-node", "kcx-runner"):
+            shutil.copy(BUILD / program, open_directory / program)
+        node = make_node(prefix=["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *limits],
+                         data=open_directory / "data")
+        node.program = open_directory / "kcx-node"
+        return node
+    return make
+
+
 WHO = 'id -un; id -Gn; pwd; stat -c "%U %a" . "$HOME"; echo "$USER $LOGNAME"; touch file && cd / && cd "$HOME" && ls'
 
 
@@ -321,25 +335,16 @@ def test_an_unknown_account_is_refused_where_it_is_named(make_node, node):
 
 
 @root_only
-def test_a_node_that_may_have_too_few_threads_says_so(make_node, open_directory):
-    # A limit of processes does not bind root. As an account of its own, which has no other process.
-    prefix = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "prlimit", "--nproc=20"]
+def test_a_node_that_may_have_too_few_threads_says_so(node_of_account):
+    # An account of its own, which has no other process: a limit of processes counts them all, and does not bind root.
     with pytest.raises(NodeFailed) as failure:
-        make_node(prefix=prefix, data=open_directory / "data").start()
+        node_of_account(54321, "prlimit", "--nproc=20").start()
     assert failure.value.code == 1 and "threads could be started" in failure.value.output, failure.value.output
 
 
 @root_only
-def test_a_node_that_is_not_root_cannot_change_the_account(make_node, open_directory):
-    account = pwd.getpwnam("nobody")
-    os.chown(open_directory, account.pw_uid, account.pw_gid)
-    # The account may not get to where the tests are built.
-    for program in ("kcx-node", "kcx-runner"):
-        shutil.copy(BUILD / program, open_directory / program)
-    node = make_node(prefix=["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"],
-                     data=open_directory / "data")
-    node.program = open_directory / "kcx-node"
-    node.start()
+def test_a_node_that_is_not_root_cannot_change_the_account(node_of_account):
+    node = node_of_account(pwd.getpwnam("nobody").pw_uid).start()
     assert "runs as root" not in node.output()
     assert node.log(node.run("id -un")["id"]) == "nobody\n"
     assert stat.S_IMODE(node.data.stat().st_mode) == 0o700
