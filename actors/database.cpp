@@ -177,10 +177,20 @@ expected<job_grant> database::claim(const claim_request& request) {
   // Whoever asks in the ordinary way waits no longer: the offer must not get it a second job.
   std::erase_if(offers_, [&](const auto& each) { return each.nonce == request.nonce; });
   const auto at = now();
-  auto grant = store_->claim(request, at);
+  auto grant = claim_stored(request, at);
   if (grant)
     batch_.claimed(*grant, request, at);
   return grant;
+}
+
+expected<job_grant> database::claim_stored(const claim_request& request, timestamp at) {
+  auto grant = store_->claim(request, at);
+  if (!grant || !grant->ended)
+    return grant;
+  const auto name = "job " + std::to_string(grant->key.job.value);
+  spdlog::error("database: {} failed: what is stored of it cannot be read", name);
+  batch_.moved(*grant->ended);
+  return error{ec::not_ready, name + " cannot be read", {}};
 }
 
 expected<transition_result> database::complete(const attempt_result& result) {

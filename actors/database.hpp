@@ -59,6 +59,8 @@ private:
   expected<accepted_jobs> enqueue(const submission& asked);
   expected<submission_results> enqueue_each(const submissions& asked);
   expected<job_grant> claim(const claim_request& request);
+  /// A job that ended instead (job_grant::ended) is told of here, and not_ready.
+  expected<job_grant> claim_stored(const claim_request& request, timestamp at);
   expected<transition_result> complete(const attempt_result& result);
   outcome abandon(const std::string& worker);
   expected<transition_result> cancel(job_id job, const std::string& who);

@@ -127,7 +127,7 @@ expected<job_grant> database::grant_of(const lease_token& token) {
   if (lease == nullptr)
     return not_held(token.key);
   // By the nonce alone: a job that was given back in the open batch is ready again, and must not be claimed by this.
-  auto grant = store_->claim({job_id{0}, lease->held.worker, token.nonce}, now());
+  auto grant = claim_stored({job_id{0}, lease->held.worker, token.nonce}, now());
   if (!grant && grant.error().code == ec::not_ready)
     return not_held(token.key);
   return grant;
@@ -228,7 +228,7 @@ outcome database::hand_over(const accepted_jobs& accepted, timestamp at) {
     if (with == offers_.end())
       continue;
     const claim_request request{job.id, with->worker, with->nonce, with->lease};
-    const auto grant = store_->claim(request, at);
+    const auto grant = claim_stored(request, at);
     if (!grant && !store_->in_transaction())
       return grant.error(); // The job itself is gone with it.
     if (!grant)

@@ -248,13 +248,21 @@ json to_stored_json(const job_spec& spec) {
   return stored;
 }
 
+namespace {
+
+std::string why_not(const error& refused) {
+  return refused.fields.empty() ? refused.message : refused.fields[0].pointer + " " + refused.fields[0].detail;
+}
+
+} // namespace
+
 expected<job_spec> from_stored_json(std::string_view text) {
   auto document = json::parse(text, nullptr, false);
   if (document.is_discarded())
-    return error{ec::storage_unusable, "a stored job specification is not JSON", {}};
+    return error{ec::internal, "a stored job specification is not JSON", {}};
   auto spec = parse_job_spec(document, "", no_limits());
   if (!spec)
-    return error{ec::storage_unusable, "a stored job specification is not valid: " + spec.error().message, {}};
+    return error{ec::internal, "a stored job specification is not valid: " + why_not(spec.error()), {}};
   return spec;
 }
 

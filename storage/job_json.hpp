@@ -38,7 +38,8 @@ struct job_limits {
 
 /// The spec as kept in the database, without secrets.
 [[nodiscard]] nlohmann::json to_stored_json(const job_spec& spec);
-/// Reads what to_stored_json wrote, in this or an earlier version. Fails with storage_unusable.
+/// Reads what to_stored_json wrote, in this or an earlier version. Fails with internal: that concerns this job, and
+/// says nothing about the file.
 [[nodiscard]] expected<job_spec> from_stored_json(std::string_view text);
 
 /// The job object of the API: all keys always present, null where unknown, times in RFC 3339. Secrets never appear.

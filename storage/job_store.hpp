@@ -27,6 +27,27 @@
 
 namespace kcx {
 
+/// What happened to the jobs an operation touched; the database actor turns it into notices after the commit.
+struct job_change {
+  job_id id;
+  job_state state = job_state::queued;
+  job_reason reason = job_reason::none;
+  std::int32_t attempt = 0;
+  std::string worker;
+  timestamp at;
+  /// Something will be due for it at a time: the scheduler must look.
+  bool timed = false;
+};
+
+/// A final or re-queued job after finish(), cancel() or end_held().
+struct transition_result {
+  job_change change;
+  /// Set when the job became ready (again).
+  std::optional<ready_job> ready;
+  /// The same finish had been stored before; this is the stored truth and nothing was written.
+  bool repeated = false;
+};
+
 /// Asks for one particular job on behalf of one worker.
 struct claim_request {
   /// 0 only asks for the grant that this worker and nonce may hold already (the asker lost the answer and its memory).
@@ -66,6 +87,8 @@ struct job_grant {
   bool repeated = false;
   /// Of the claim.
   std::uint64_t nonce = 0;
+  /// What is stored of the job cannot be read: it has ended instead, and there is no grant.
+  std::optional<transition_result> ended{};
 };
 
 /// An attempt that a worker somewhere else holds by a lease.
@@ -94,33 +117,12 @@ struct ready_window {
   bool lanes_left_out = false;
 };
 
-/// What happened to the jobs an operation touched; the database actor turns it into notices after the commit.
-struct job_change {
-  job_id id;
-  job_state state = job_state::queued;
-  job_reason reason = job_reason::none;
-  std::int32_t attempt = 0;
-  std::string worker;
-  timestamp at;
-  /// Something will be due for it at a time: the scheduler must look.
-  bool timed = false;
-};
-
 /// Which due time comes next, for the scheduler.
 struct promotion {
   std::vector<ready_job> ready;
   /// Of the jobs in `ready`, and of those that waited longer than they may (timed_out, no longer ready).
   std::vector<job_change> changes;
   std::optional<timestamp> next_due;
-};
-
-/// A final or re-queued job after finish(), cancel() or end_held().
-struct transition_result {
-  job_change change;
-  /// Set when the job became ready (again).
-  std::optional<ready_job> ready;
-  /// The same finish had been stored before; this is the stored truth and nothing was written.
-  bool repeated = false;
 };
 
 struct accepted_jobs;
@@ -249,7 +251,8 @@ public:
   }
 
   /// Marks a queued job running and begins its next attempt. Fails with not_ready if it is no longer queued,
-  /// if as many of its group are held as it allows, or if an earlier one of its group is queued.
+  /// if as many of its group are held as it allows, or if an earlier one of its group is queued. A job that cannot be
+  /// read ends as failed (job_grant::ended), so that it holds up no other.
   [[nodiscard]] virtual expected<job_grant> claim(const claim_request& request, timestamp now) = 0;
 
   /// Confirms a claim: the job's process is about to run. Fails with stale_attempt.
@@ -273,7 +276,8 @@ public:
 
   /// Moves at most `limit` scheduled jobs that are due to queued, and ends as many that have waited longer than their
   /// wait_limit as timed_out. The wait counts from submission or run_at, whichever is later, until the first confirmed
-  /// start; a retry or a requeue does not count. Also forgets a few of the answers that were kept long enough.
+  /// start; a retry or a requeue does not count. Also forgets a few of
+  /// the answers that were kept long enough.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 
   /// Ends every attempt that the node's own workers hold, or only those of `worker`, whose holder is gone; what is held

@@ -36,46 +36,86 @@ std::vector<need_grant> sqlite_store::left_by(const std::vector<job_need>& needs
     each.key.attempt = row.number(0);
     each.ref = row.text(1);
     each.outputs = read_outputs(row, 2);
+    if (row.is_null(1) && !each.outputs.empty())
+      throw bad_value{"the name by which it finds the outputs of job " + std::to_string(need.job.value)};
     each.artifacts = read_artifacts(row, 2);
   }
   return left;
 }
 
 expected<job_grant> sqlite_store::claim(const claim_request& request, timestamp now) {
-  return write(parts::one, [&]() -> expected<job_grant> {
-    const auto job = job_of_nonce(request);
-    if (!job)
-      return job.error();
-    job_grant grant;
-    grant.nonce = request.nonce;
-    auto queued = false;
-    {
-      auto row = db_->use(sql::select_for_claim);
-      if (!row.bind(*job).step())
-        return missing_job(*db_, *job);
-      queued = read_state(row, 0) == job_state::queued;
-      grant.repeated =
-        !row.is_null(2) && static_cast<std::uint64_t>(row.integer(2)) == request.nonce && row.text(3) == request.worker;
-      if (!queued && !grant.repeated)
-        return error{ec::not_ready, "job " + std::to_string(job->value) + " is " + row.text(0) + ", not queued", {}};
-      if (queued && row.integer(6) != 0)
-        return error{ec::not_ready, "the queue of job " + std::to_string(job->value) + " is paused", {}};
-      if (queued && !row.is_null(7))
-        if (auto room = room_in_group(row.text(7), *job, row.number(8)); !room)
-          return std::move(room).error();
-      auto spec = from_stored_json(row.text(4));
-      if (!spec)
-        return noted(spec.error());
-      grant.spec = std::move(*spec);
-      if (!row.is_null(5))
-        grant.spec.secrets = nlohmann::json::parse(row.text(5)).get<std::map<std::string, std::string>>();
-      grant.key = {*job, row.number(1) + (queued ? 1 : 0)};
-    }
-    grant.needs = left_by(grant.spec.needs);
-    if (queued)
-      db_->use(sql::claim_if_queued).bind(*job, request.worker, request.nonce, now, request.lease).run();
+  std::optional<unreadable_job> unreadable;
+  auto grant = write(parts::one, [&] { return claim_one(request, now, unreadable); });
+  if (!unreadable)
     return grant;
-  });
+  return write(parts::several, [&] { return give_up(request, *unreadable, now); });
+}
+
+void sqlite_store::read_grant(const cursor& row, job_grant& grant) {
+  auto spec = from_stored_json(row.text(4));
+  if (!spec)
+    throw bad_value{spec.error().message};
+  grant.spec = std::move(*spec);
+  grant.spec.secrets = read_secrets(row, 5);
+  // By them the job was handed to this worker.
+  static_cast<void>(read_labels(row, 9));
+  grant.needs = left_by(grant.spec.needs);
+}
+
+expected<job_grant> sqlite_store::claim_one(const claim_request& request, timestamp now,
+                                            std::optional<unreadable_job>& unreadable) {
+  const auto job = job_of_nonce(request);
+  if (!job)
+    return job.error();
+  job_grant grant;
+  grant.nonce = request.nonce;
+  auto queued = false;
+  {
+    auto row = db_->use(sql::select_for_claim);
+    if (!row.bind(*job).step())
+      return missing_job(*db_, *job);
+    queued = read_state(row, 0) == job_state::queued;
+    grant.repeated =
+      !row.is_null(2) && static_cast<std::uint64_t>(row.integer(2)) == request.nonce && row.text(3) == request.worker;
+    if (!queued && !grant.repeated)
+      return error{ec::not_ready, "job " + std::to_string(job->value) + " is " + row.text(0) + ", not queued", {}};
+    if (queued && row.integer(6) != 0)
+      return error{ec::not_ready, "the queue of job " + std::to_string(job->value) + " is paused", {}};
+    if (queued && !row.is_null(7))
+      if (auto room = room_in_group(row.text(7), *job, row.number(8)); !room)
+        return std::move(room).error();
+    grant.key = {*job, row.number(1) + (queued ? 1 : 0)};
+    try {
+      read_grant(row, grant);
+    } catch (const bad_value& what) {
+      unreadable = unreadable_job{grant.key, queued, unreadable_message(what)};
+      return error{ec::not_ready, unreadable->why, {}};
+    }
+  }
+  if (queued)
+    db_->use(sql::claim_if_queued).bind(*job, request.worker, request.nonce, now, request.lease).run();
+  return grant;
+}
+
+expected<job_grant> sqlite_store::give_up(const claim_request& request, const unreadable_job& job, timestamp now) {
+  // Left in the queue it would be claimed again and again: it ends as a command does that cannot be started.
+  if (job.queued)
+    db_->use(sql::claim_if_queued).bind(job.key.job, request.worker, request.nonce, now, request.lease).run();
+  const auto row = load(job.key.job);
+  if (!row)
+    return row.error();
+  attempt_result result;
+  result.key = job.key;
+  result.outcome = attempt_outcome::spawn_failed;
+  result.message = job.why;
+  auto ended = finish_held(*row, result, now);
+  if (!ended)
+    return std::move(ended).error();
+  job_grant grant;
+  grant.key = job.key;
+  grant.nonce = request.nonce;
+  grant.ended = std::move(*ended);
+  return grant;
 }
 
 outcome sqlite_store::confirm_start(attempt_key key, timestamp now) {

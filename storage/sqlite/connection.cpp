@@ -131,7 +131,7 @@ error current_error(const std::filesystem::path& file, int system_error) noexcep
   } catch (const SQLite::Exception& failure) {
     return to_error(failure, file, system_error);
   } catch (const bad_value& failure) {
-    return damaged(file.string(), failure.what());
+    return {ec::internal, "The database " + file.string() + " holds what cannot be read: " + failure.what() + ".", {}};
   } catch (const std::bad_alloc&) {
     return {ec::storage_failed, "Not enough memory.", {}};
   } catch (const std::exception& failure) {

@@ -26,7 +26,8 @@ struct sqlite3;
 
 namespace kcx::sqlite {
 
-/// A stored value that no version of this program writes: damage that SQLite cannot see.
+/// A stored value that no version of this program writes. It concerns whatever is read there alone: a file is damaged
+/// where SQLite says so.
 class bad_value : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;

@@ -129,6 +129,11 @@ transition_result sqlite_store::block_on(job_id job, const std::vector<job_need>
 
 // -- moving on --------------------------------------------------------------------------------------------------------
 
+bool sqlite_store::is_blocked(job_id job) {
+  auto row = db_->use(sql::select_state);
+  return row.bind(job).step() && row.text(0) == to_string(job_state::blocked);
+}
+
 transition_result sqlite_store::unblock(job_id job, timestamp now) {
   transition_result moved;
   std::optional<timestamp> run_at;
@@ -185,6 +190,8 @@ void sqlite_store::settle_needs(follow_up& done, timestamp now, std::size_t limi
     for (const auto& [job, condition] : dependents) {
       if (db_->use(sql::delete_open_need).bind(need, job, to_string(condition)).run() == 0)
         continue; // it went with another need of the same job, a moment ago
+      if (!is_blocked(job))
+        continue; // what waits no longer must not hold up what follows for others
       if (!is_met(condition, state))
         done.moved.push_back(skip(job, need, state, now));
       else if (auto open = db_->use(sql::has_open_needs); !open.bind(job).step())

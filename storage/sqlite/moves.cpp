@@ -66,7 +66,7 @@ expected<hot_row> sqlite_store::load(job_id id) {
   job.nonce = row.integer(7);
   job.claimed_at = row.optional_time(8);
   job.started_at = row.optional_time(9);
-  job.ready = {id, row.integer(10), row.number(11), row.text(12), row.text(13), read_labels(row, 14)};
+  job.ready = {id, row.integer(10), row.number(11), row.text(12), row.text(13), labels_or_none(row, 14)};
   job.plain = row.integer(15) != 0;
   job.grouped = row.integer(16) != 0;
   return job;
@@ -132,17 +132,12 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
   job.state = row.state;
   job.uncounted = row.uncounted;
   job.interrupts = row.interrupts;
-  if (!row.plain) {
-    auto stored = db_->use(sql::select_spec);
-    if (!stored.bind(row.id).step())
-      throw bad_value{"a job has no spec"};
-    auto spec = from_stored_json(stored.text(0));
-    if (!spec)
-      throw bad_value{spec.error().message};
+  // One that cannot be read ends as if it asked for nothing: held for ever it would be worse.
+  if (auto spec = row.plain ? expected<job_spec>{} : load_spec(row.id)) {
     job.spec = std::move(*spec);
+    if (auto wrong = unknown_step(result, job.spec.steps.size()))
+      return *std::move(wrong);
   }
-  if (auto wrong = unknown_step(result, job.spec.steps.size()))
-    return *std::move(wrong);
   const auto end = judge(job, result);
   std::optional<timestamp> run_at;
   auto key = row.ready.order_key; // queued again at its old place
@@ -180,13 +175,14 @@ void sqlite_store::store_finish(const hot_row& row, const attempt_result& result
   std::optional<std::chrono::milliseconds> duration;
   if (final && started)
     duration = std::max(result.duration, std::chrono::milliseconds{0});
-  const auto changed = db_->use(sql::finish_if_held)
-                         .bind(row.id, row.attempt, to_string(end.state), to_string(end.reason), to_string(end.cause),
-                               message, now, end.gives_attempt_back ? 1 : 0, end.counts_interrupt ? 1 : 0, started,
-                               end.state == job_state::queued ? std::optional{now} : std::nullopt, run_at,
-                               final ? std::optional{now} : std::nullopt, key, result.exit_code, result.signal,
-                               duration, result.log.bytes, result.log.cut, dead_letter)
-                         .run();
+  const auto changed =
+    db_->use(sql::finish_if_held)
+      .bind(row.id, row.attempt, to_string(end.state), to_string(end.reason), to_string(end.cause), message, now,
+            end.gives_attempt_back ? 1 : 0, end.counts_interrupt ? 1 : 0, started,
+            end.state == job_state::queued ? std::optional{now} : std::nullopt, run_at,
+            final ? std::optional{now} : std::nullopt, key, result.exit_code, result.signal, duration, result.log.bytes,
+            result.log.cut, dead_letter)
+      .run();
   if (changed == 0)
     throw std::logic_error{"a held job could not be finished"};
 }

@@ -56,7 +56,8 @@ std::string search_text(const job_filter& filter) {
     if (*value)
       text += std::string{" AND j."} + column + " = ?";
   if (filter.label)
-    text += " AND j.labels <> '[]' AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = ?)";
+    text += " AND j.labels <> '[]' AND EXISTS (SELECT 1 FROM "
+            "json_each(iif(json_valid(j.labels), j.labels, '[]')) WHERE value = ?)";
   return text + " ORDER BY j.id DESC LIMIT ?";
 }
 
@@ -334,7 +335,8 @@ expected<std::vector<token_record>> sqlite_reader::tokens() {
     std::vector<token_record> tokens;
     auto rows = db_->use(sql::select_tokens);
     while (rows.step()) {
-      const auto scopes = nlohmann::json::parse(rows.text(3)).get<std::vector<std::string>>();
+      // Without any it may do nothing: one that cannot be read must not keep the others out.
+      const auto scopes = labels_or_none(rows, 3);
       new_token what{rows.text(1), rows.text(2), scopes, rows.text(5), rows.optional_time(6), rows.optional_number(7)};
       tokens.push_back({rows.integer(0), std::move(what), rows.time(4), rows.optional_time(8)});
     }

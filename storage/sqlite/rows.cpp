@@ -18,6 +18,22 @@ Enum known(std::optional<Enum> value, const cursor& row, int column) {
   return *value;
 }
 
+std::map<std::string, std::string> read_texts(const cursor& row, int column, const char* complaint) {
+  const auto object = nlohmann::json::parse(row.text(column), nullptr, false);
+  if (!object.is_object() || !std::ranges::all_of(object, [](const auto& value) { return value.is_string(); }))
+    throw bad_value{complaint};
+  return object.get<std::map<std::string, std::string>>();
+}
+
+/// What of the job stands elsewhere than in its hot row. Throws bad_value.
+void read_rest(const cursor& row, job_record& job) {
+  auto spec = from_stored_json(row.text(22));
+  if (!spec)
+    throw bad_value{spec.error().message};
+  job.spec = std::move(*spec);
+  job.outputs = read_outputs(row, 24);
+}
+
 } // namespace
 
 job_state read_state(const cursor& row, int column) {
@@ -25,7 +41,7 @@ job_state read_state(const cursor& row, int column) {
 }
 
 job_reason read_reason(const cursor& row, int column) {
-  return known(parse_job_reason(row.text(column)), row, column);
+  return parse_job_reason(row.text(column)).value_or(job_reason::none);
 }
 
 need_condition read_condition(const cursor& row, int column) {
@@ -35,16 +51,34 @@ need_condition read_condition(const cursor& row, int column) {
 std::vector<std::string> read_labels(const cursor& row, int column) {
   if (row.is_null(column))
     return {};
-  auto labels = nlohmann::json::parse(row.text(column), nullptr, false);
-  if (!labels.is_array())
-    throw bad_value{"stored labels are no array"};
+  const auto labels = nlohmann::json::parse(row.text(column), nullptr, false);
+  if (!labels.is_array() || !std::ranges::all_of(labels, [](const auto& value) { return value.is_string(); }))
+    throw bad_value{"stored labels are no array of texts"};
   return labels.get<std::vector<std::string>>();
+}
+
+std::vector<std::string> labels_or_none(const cursor& row, int column) {
+  try {
+    return read_labels(row, column);
+  } catch (const bad_value&) {
+    return {};
+  }
+}
+
+std::map<std::string, std::string> read_secrets(const cursor& row, int column) {
+  if (row.is_null(column))
+    return {};
+  return read_texts(row, column, "stored secrets are no object of texts");
 }
 
 std::string labels_text(std::vector<std::string> labels) {
   std::sort(labels.begin(), labels.end());
   labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
   return nlohmann::json(labels).dump();
+}
+
+std::string unreadable_message(const bad_value& what) {
+  return std::string{"what is stored of it cannot be read: "} + what.what();
 }
 
 bool next_lane(connection& db, lane_name& lane) {
@@ -57,16 +91,13 @@ bool next_lane(connection& db, lane_name& lane) {
 
 ready_job read_ready(const cursor& row, int first) {
   return {job_id{row.integer(first)}, row.integer(first + 1), row.number(first + 2),
-          row.text(first + 3),        row.text(first + 4),    read_labels(row, first + 5)};
+          row.text(first + 3),        row.text(first + 4),    labels_or_none(row, first + 5)};
 }
 
 job_outputs read_outputs(const cursor& row, int first) {
   if (row.is_null(first))
     return {};
-  const auto outputs = nlohmann::json::parse(row.text(first), nullptr, false);
-  if (!outputs.is_object() || !std::ranges::all_of(outputs, [](const auto& value) { return value.is_string(); }))
-    throw bad_value{"stored outputs are no object of strings"};
-  return outputs.get<job_outputs>();
+  return read_texts(row, first, "stored outputs are no object of texts");
 }
 
 artifact_summary read_artifacts(const cursor& row, int first) {
@@ -76,12 +107,8 @@ artifact_summary read_artifacts(const cursor& row, int first) {
 }
 
 job_record read_job(const cursor& row) {
-  auto spec = from_stored_json(row.text(22));
-  if (!spec)
-    throw bad_value{spec.error().message};
   job_record job;
   job.id = job_id{row.integer(0)};
-  job.spec = std::move(*spec);
   job.state = read_state(row, 1);
   job.reason = read_reason(row, 2);
   job.cause = read_reason(row, 3);
@@ -105,8 +132,17 @@ job_record read_job(const cursor& row) {
   job.version = row.integer(20);
   job.order_key = row.integer(21);
   job.dead_letter = row.integer(23) != 0;
-  job.outputs = read_outputs(row, 24);
   job.artifacts = read_artifacts(row, 24);
+  job.spec.name = row.text(28);
+  job.spec.project = row.text(29);
+  job.spec.queue = row.text(30);
+  try {
+    read_rest(row, job);
+  } catch (const bad_value& unreadable) {
+    // One job must not hide the others of its list, nor itself from whoever wants to end it.
+    if (job.message.empty())
+      job.message = unreadable_message(unreadable);
+  }
   return job;
 }
 

@@ -126,6 +126,7 @@ private:
   std::vector<field_error> resolve_needs(const needs_context& in, std::size_t which, std::vector<job_need>& needs);
   /// Stores those of the needs that are open, and moves the blocked job on if none is.
   transition_result block_on(job_id job, const std::vector<job_need>& needs, timestamp now);
+  bool is_blocked(job_id job);
   transition_result unblock(job_id job, timestamp now);
   transition_result skip(job_id job, job_id need, job_state state, timestamp now);
   void settle_needs(follow_up& done, timestamp now, std::size_t limit);
@@ -139,6 +140,16 @@ private:
   std::optional<job_id> holder_of_key(const std::string& key);
   /// What the needed jobs, which have ended, leave to the one that is claimed.
   std::vector<need_grant> left_by(const std::vector<job_need>& needs);
+  /// A job of which something that its worker must know cannot be read.
+  struct unreadable_job {
+    attempt_key key;
+    bool queued = false;
+    std::string why;
+  };
+  expected<job_grant> claim_one(const claim_request& request, timestamp now, std::optional<unreadable_job>& unreadable);
+  /// From a row of select_for_claim. Throws bad_value.
+  void read_grant(const cursor& row, job_grant& grant);
+  expected<job_grant> give_up(const claim_request& request, const unreadable_job& job, timestamp now);
   expected<job_id> job_of_nonce(const claim_request& request);
   /// Names of lanes with queued jobs, none of a paused queue, at most `limit`.
   std::vector<lane_name> lanes(std::size_t limit);
@@ -152,7 +163,8 @@ private:
                     timestamp now, std::optional<timestamp> run_at, std::int64_t key, bool dead_letter);
   void store_attempt(const hot_row& row, const attempt_result& result, const verdict& end, timestamp now);
   void store_steps(const attempt_result& result, timestamp now);
-  job_spec load_spec(job_id id);
+  /// Fails with conflict if it cannot be read.
+  expected<job_spec> load_spec(job_id id);
   /// Moves a job whose run_at was changed to where it belongs now.
   job_state reschedule(const hot_row& row, bool later, timestamp now);
   void promote_scheduled(promotion& moved, timestamp now, std::size_t limit);

@@ -11,10 +11,12 @@ namespace kcx::sqlite::sql {
 #define KCX_JOB_COLUMNS                                                                                                \
   "j.id, j.state, j.reason, j.cause, j.message, j.attempt, j.uncounted, j.interrupts, j.worker, j.exit_code, "         \
   "j.signal, j.created_at, j.queued_at, j.run_at, j.started_at, j.finished_at, j.duration_ms, j.log_bytes, "           \
-  "j.log_cut, j.retry_of, j.version, j.order_key, s.spec, j.dead_letter, " KCX_RESULT_COLUMNS
+  "j.log_cut, j.retry_of, j.version, j.order_key, s.spec, j.dead_letter, " KCX_RESULT_COLUMNS                          \
+  ", j.name, j.project, j.queue"
 
 /// Jobs by any index, the rest by rowid and primary key.
-#define KCX_JOB_TABLES "JOIN job_specs s ON s.job = j.id LEFT JOIN results r ON r.job = j.id AND r.attempt = j.attempt"
+#define KCX_JOB_TABLES                                                                                                 \
+  "LEFT JOIN job_specs s ON s.job = j.id LEFT JOIN results r ON r.job = j.id AND r.attempt = j.attempt"
 
 /// The columns that read_ready() in rows.hpp expects.
 #define KCX_READY_COLUMNS "id, order_key, weight, project, queue, labels"
@@ -78,8 +80,9 @@ inline constexpr const char* select_ended_need = "SELECT job, state FROM ended_n
 inline constexpr const char* forget_ended_need = "DELETE FROM ended_needs WHERE job = ?";
 /// What unblocking needs to know of a job. By rowid, twice.
 inline constexpr const char* select_blocked =
-  "SELECT " KCX_READY_COLUMNS ", run_at, ifnull(json_extract(spec, '$.priority'), 0), grp IS NOT NULL "
-  "FROM jobs JOIN job_specs ON job = id WHERE id = ? AND state = 'blocked'";
+  "SELECT " KCX_READY_COLUMNS ", run_at, "
+  "ifnull(iif(json_valid(spec), json_extract(spec, '$.priority'), 0), 0), grp IS NOT NULL "
+  "FROM jobs LEFT JOIN job_specs ON job = id WHERE id = ? AND state = 'blocked'";
 /// By rowid.
 inline constexpr const char* unblock_if_blocked =
   "UPDATE jobs SET state = ?2, changed_at = ?3, queued_at = ?4, order_key = ?5, version = version + 1 "
@@ -116,14 +119,16 @@ inline constexpr const char* forget_touched_groups = "DELETE FROM temp.touched_g
 // -- claiming ---------------------------------------------------------------------------------------------------------
 
 /// What a claim needs to know of a job. By rowid, three times.
-inline constexpr const char* select_for_claim = "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets, "
-                                                "EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = j.queue), "
-                                                "j.grp, j.group_limit FROM jobs j JOIN job_specs s ON s.job = j.id "
-                                                "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
-/// What a job that has ended leaves to those that need it. By rowid, twice, and primary key.
+inline constexpr const char* select_for_claim =
+  "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets, "
+  "EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = j.queue), "
+  "j.grp, j.group_limit, j.labels FROM jobs j LEFT JOIN job_specs s ON s.job = j.id "
+  "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
+/// What a job that has ended leaves to those that need it; its ref is NULL where its spec cannot be read. By rowid,
+/// twice, and primary key.
 inline constexpr const char* select_left =
-  "SELECT j.attempt, ifnull(json_extract(s.spec, '$.ref'), ''), " KCX_RESULT_COLUMNS " FROM jobs j " KCX_JOB_TABLES
-  " WHERE j.id = ?";
+  "SELECT j.attempt, iif(json_valid(s.spec), ifnull(json_extract(s.spec, '$.ref'), ''), NULL), " KCX_RESULT_COLUMNS
+  " FROM jobs j " KCX_JOB_TABLES " WHERE j.id = ?";
 /// The job that a worker holds by this nonce. jobs_held.
 inline constexpr const char* select_by_nonce =
   "SELECT id FROM jobs WHERE state IN ('running', 'cancelling') AND worker = ? AND nonce = ?";
@@ -253,7 +258,8 @@ inline constexpr const char* is_paused = "SELECT 1 FROM paused_queues WHERE queu
 
 /// What a retry needs to know. By rowid, twice.
 inline constexpr const char* select_for_retry =
-  "SELECT j.state, s.spec, s.secret_names, j.dead_letter FROM jobs j JOIN job_specs s ON s.job = j.id WHERE j.id = ?";
+  "SELECT j.state, s.secret_names, j.dead_letter FROM jobs j LEFT JOIN job_specs s ON s.job = j.id WHERE "
+  "j.id = ?";
 /// The latest retry of a job. jobs_retries, alone.
 inline constexpr const char* select_latest_retry =
   "SELECT max(id) FROM jobs WHERE retry_of = ? AND retry_of IS NOT NULL";

@@ -75,7 +75,7 @@ namespace {
 
 std::string read_node_id(sqlite::connection& db) {
   auto row = db.use(sqlite::sql::select_node_id);
-  return row.step() ? row.text(0) : throw sqlite::bad_value{"the database has no node id"};
+  return row.step() ? row.text(0) : std::string{};
 }
 
 void pass_over(sqlite::connection& db, job_id used) {
@@ -96,6 +96,10 @@ expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::pa
   try {
     auto db = sqlite::open_writer(file, now, options.busy_timeout);
     auto node_id = read_node_id(*db);
+    if (node_id.empty())
+      return error{ec::storage_unusable,
+                   "The database " + file.string() + " is damaged: it has no node id. Restore it from a backup.",
+                   {}};
     pass_over(*db, options.used_ids);
     return std::unique_ptr<job_store>{
       std::make_unique<sqlite::sqlite_store>(std::move(db), std::move(node_id), options)};

@@ -18,14 +18,15 @@ std::int64_t new_key(const hot_row& row, const job_spec& before, const job_spec&
 
 } // namespace
 
-job_spec sqlite_store::load_spec(job_id id) {
+expected<job_spec> sqlite_store::load_spec(job_id id) {
   auto stored = db_->use(sql::select_spec);
-  if (!stored.bind(id).step())
-    throw bad_value{"a job has no spec"};
-  auto spec = from_stored_json(stored.text(0));
+  auto spec = from_stored_json(stored.bind(id).step() ? stored.text(0) : std::string{});
   if (!spec)
-    throw bad_value{spec.error().message};
-  return std::move(*spec);
+    return error{ec::conflict,
+                 "job " + std::to_string(id.value) + " cannot be used any more: " + spec.error().message +
+                   "; submit it anew",
+                 {}};
+  return spec;
 }
 
 job_state sqlite_store::reschedule(const hot_row& row, bool later, timestamp now) {
@@ -49,7 +50,10 @@ expected<transition_result> sqlite_store::update(job_id id, const job_patch& pat
       return error{ec::conflict,
                    "job " + std::to_string(id.value) + " no longer waits: it is " + std::string{to_string(row->state)},
                    {}};
-    const auto before = load_spec(id);
+    const auto stored = load_spec(id);
+    if (!stored)
+      return stored.error();
+    const auto& before = *stored;
     auto spec = before;
     spec.priority = patch.priority.value_or(before.priority);
     spec.labels = patch.labels.value_or(before.labels);

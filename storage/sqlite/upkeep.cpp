@@ -47,13 +47,13 @@ expected<job_record> sqlite_store::retry(job_id id, const std::map<std::string, 
         return missing_job(*db_, id);
       if (!is_final(read_state(row, 0)))
         return error{ec::conflict, name_of(id) + " has not ended yet: it is " + row.text(0), {}};
-      if (what == retry_what::dead_letter && row.integer(3) == 0)
+      if (what == retry_what::dead_letter && row.integer(2) == 0)
         return error{ec::conflict, name_of(id) + " is no dead letter", {}};
-      auto stored = from_stored_json(row.text(1));
+      auto stored = load_spec(id);
       if (!stored)
-        throw bad_value{stored.error().message};
+        return std::move(stored).error();
       spec = std::move(*stored);
-      auto wrong = compare_secrets(read_labels(row, 2), secrets);
+      auto wrong = compare_secrets(read_labels(row, 1), secrets);
       if (!wrong.empty())
         return error{ec::invalid_input, "the secrets of " + name_of(id) + " must be given again", std::move(wrong)};
     }

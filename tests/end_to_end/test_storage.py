@@ -338,6 +338,52 @@ def test_damage_found_while_the_node_runs_stops_writing_with_one_clear_sentence(
     assert database.read_bytes() == before, "a damaged file is not written to"
 
 
+UNREADABLE = {
+    "no JSON": "UPDATE job_specs SET spec = '{' WHERE job = :job",
+    "no job": "UPDATE job_specs SET spec = '{\"command\": 5}' WHERE job = :job",
+    "a year of five digits": "UPDATE job_specs SET spec = json_set(spec, '$.run_at', '10000-01-01T00:00:00.000Z') "
+                             "WHERE job = :job",
+    "nothing": "DELETE FROM job_specs WHERE job = :job",
+    "labels": "UPDATE jobs SET labels = '{' WHERE id = :job",
+}
+
+
+@pytest.mark.parametrize("harm", UNREADABLE)
+def test_a_stored_job_that_cannot_be_read_is_alone_with_it(start_node, harm):
+    node = start_node(slots=1)
+    fence = node.submit("sleep 1000")["id"]
+    node.wait_for_state(fence, "running")
+    queued = node.submit("true", name="poisoned", group="g", project="p")["id"]
+    behind = node.submit("true", group="g")["id"]
+    dependent = node.submit("true", needs=[{"id": queued, "if": "always"}])["id"]
+    waiting = node.submit("true", run_at="2100-01-01T00:00:00Z")["id"]
+    node.kill9()
+    with sqlite3.connect(node.data / "kcx.db") as database:
+        for job in (queued, waiting):
+            database.execute(UNREADABLE[harm], {"job": job})
+    database.close()
+    node.start()
+    poisoned = node.wait(queued)
+    assert (poisoned["state"], poisoned["reason"]) == ("failed", "spawn_failed")
+    assert "cannot be read" in poisoned["message"]
+    assert (poisoned["name"], poisoned["project"]) == ("poisoned", "p")
+    for job in (behind, dependent, node.submit("true")["id"]):
+        assert node.wait(job)["state"] == "succeeded"
+    listed = {job["id"]: job for job in node.get("/v1/jobs")["items"]}
+    assert {queued, behind, dependent, waiting} <= set(listed)
+    if harm != "labels":
+        assert "cannot be read" in listed[waiting]["message"]
+    for path in ("", "/why", "/log"):
+        assert node.request("GET", f"/v1/jobs/{queued}{path}").status in (200, 404)
+        assert node.request("GET", f"/v1/jobs/{waiting}{path}").status in (200, 404)
+    assert node.request("GET", "/readyz", token=False).status == 200
+    node.cancel(waiting)
+    assert node.job(waiting)["state"] == "cancelled"
+    for job in (queued, waiting):
+        assert node.request("DELETE", f"/v1/jobs/{job}").status == 204
+    assert "damaged" not in node.output()
+
+
 def test_the_data_directory_holds_nothing_that_others_can_read(node):
     node.run("echo x > file", keep_workspace="always")
     for path in [node.data, *node.data.rglob("*")]:

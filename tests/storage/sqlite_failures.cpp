@@ -152,11 +152,114 @@ CAF_TEST(damage met later ends every further write with the same error) {
   CAF_CHECK(code_of(store->ready_jobs(1)) == ec::storage_unusable);
 }
 
-CAF_TEST(a spec that no version has written is damage) {
+CAF_TEST(a job that cannot be read fails alone when it is claimed) {
+  for (const auto* harm :
+       {"UPDATE job_specs SET spec = '{}' WHERE job = 1", "UPDATE job_specs SET spec = '{' WHERE job = 1",
+        "UPDATE job_specs SET spec = '{\"command\":\"true\",\"run_at\":\"10000-01-01T00:00:00.000Z\"}' WHERE job = 1",
+        "DELETE FROM job_specs WHERE job = 1", "UPDATE jobs SET labels = '{' WHERE id = 1",
+        "UPDATE jobs SET labels = '[5]' WHERE id = 1", "INSERT INTO job_secrets VALUES (1, '[]')"}) {
+    CAF_MESSAGE(harm);
+    fixture here;
+    auto& testee = *here.store;
+    CAF_REQUIRE(here.add().has_value());
+    CAF_REQUIRE(here.add().has_value());
+    here.db->execute(harm);
+    CAF_CHECK_EQUAL(here.count(), 2u);
+    const auto grant = testee.claim({job_id{1}, "node/1", 7}, timestamp{1s});
+    CAF_REQUIRE(grant.has_value());
+    CAF_REQUIRE(grant->ended.has_value());
+    CAF_CHECK(grant->ended->change.state == job_state::failed);
+    CAF_CHECK(grant->ended->change.reason == job_reason::spawn_failed);
+    CAF_CHECK(code_of(testee.claim({job_id{1}, "node/1", 7}, timestamp{1s})) == ec::not_ready);
+    const auto other = testee.claim({job_id{2}, "node/1", 8}, timestamp{1s});
+    CAF_CHECK(other && !other->ended);
+    CAF_CHECK(testee.commit().has_value());
+    auto reader = open_sqlite_reader(here.file);
+    const auto page = (*reader)->jobs({});
+    CAF_REQUIRE(page.has_value());
+    CAF_CHECK_EQUAL(page->items.size(), 2u);
+    CAF_CHECK_EQUAL(page->items[1].message.substr(0, 37), "what is stored of it cannot be read: ");
+    CAF_CHECK(testee.remove(job_id{1}).has_value());
+    CAF_CHECK(testee.commit().has_value());
+  }
+}
+
+CAF_TEST(a job that cannot be read any more ends with its attempt) {
+  auto asked = spec();
+  asked.max_attempts = 3;
+  CAF_REQUIRE(store->insert({&asked, 1}, timestamp{1s}).has_value());
+  CAF_REQUIRE(store->claim({job_id{1}, "node/1", 7}, timestamp{1s}).has_value());
+  db->execute("UPDATE job_specs SET spec = '{'");
+  const auto ended = store->end_held({}, attempt_outcome::node_restarted, timestamp{2s}, 10, {});
+  CAF_REQUIRE(ended.has_value());
+  CAF_CHECK(ended->front().change.state == job_state::queued); // it had not begun
+  CAF_REQUIRE(store->claim({job_id{1}, "node/1", 8}, timestamp{2s})->ended.has_value());
+  CAF_CHECK(store->commit().has_value());
+}
+
+CAF_TEST(a waiting job that cannot be read is shown and cancelled but not changed or submitted again) {
+  auto later = spec();
+  later.run_at = timestamp{1'000s};
+  later.name = "later";
+  CAF_REQUIRE(store->insert({&later, 1}, timestamp{1s}).has_value());
+  db->execute("UPDATE job_specs SET spec = '{'");
+  CAF_REQUIRE(store->commit().has_value());
+  auto reader = open_sqlite_reader(file);
+  const auto seen = (*reader)->job(job_id{1});
+  CAF_REQUIRE(seen.has_value());
+  CAF_CHECK_EQUAL(seen->spec.name, "later");
+  CAF_CHECK_EQUAL(seen->spec.queue, "default");
+  CAF_CHECK(seen->message.find("cannot be read") != std::string::npos);
+  job_patch patch;
+  patch.priority = 3;
+  CAF_CHECK(code_of(store->update(job_id{1}, patch, timestamp{2s})) == ec::conflict);
+  CAF_CHECK(store->cancel(job_id{1}, "me", timestamp{2s}).has_value());
+  CAF_CHECK(code_of(store->retry(job_id{1}, {}, timestamp{3s}, retry_what::any_final)) == ec::conflict);
+  CAF_CHECK(store->commit().has_value());
+}
+
+CAF_TEST(a job that needs one that cannot be read is moved on or fails alone) {
   CAF_REQUIRE(add().has_value());
-  db->execute("UPDATE job_specs SET spec = '{}'");
-  CAF_CHECK(code_of(store->claim({job_id{1}, "node/1", 7}, timestamp{1s})) == ec::storage_unusable);
-  CAF_CHECK(code_of(store->commit()) == ec::storage_unusable);
+  auto after = spec();
+  after.needs = {{job_id{1}, {}, need_condition::always}};
+  CAF_REQUIRE(store->insert({&after, 1}, timestamp{1s}).has_value());
+  db->execute("UPDATE job_specs SET spec = '{' WHERE job = 1");
+  CAF_REQUIRE(store->claim({job_id{1}, "node/1", 7}, timestamp{1s})->ended.has_value());
+  const auto followed = store->settle(timestamp{1s}, 100);
+  CAF_REQUIRE(followed.has_value());
+  CAF_REQUIRE(followed->moved.size() == 1u);
+  CAF_CHECK(followed->moved[0].change.state == job_state::queued);
+  CAF_CHECK(!store->claim({job_id{2}, "node/1", 8}, timestamp{1s})->ended);
+  store->rollback();
+}
+
+CAF_TEST(a job that needs outputs that cannot be read fails rather than run without them) {
+  CAF_REQUIRE(add().has_value());
+  auto after = spec();
+  after.needs = {{job_id{1}, {}, need_condition::always}};
+  CAF_REQUIRE(store->insert({&after, 1}, timestamp{1s}).has_value());
+  CAF_REQUIRE(store->claim({job_id{1}, "node/1", 7}, timestamp{1s}).has_value());
+  attempt_result done;
+  done.key = {job_id{1}, 1};
+  done.exit_code = 0;
+  done.outputs = {{"version", "1"}};
+  CAF_REQUIRE(store->finish(done, timestamp{1s}).has_value());
+  CAF_REQUIRE(store->settle(timestamp{1s}, 100).has_value());
+  db->execute("UPDATE results SET outputs = '[]'");
+  CAF_CHECK(store->claim({job_id{2}, "node/1", 8}, timestamp{1s})->ended.has_value());
+  CAF_CHECK(store->commit().has_value());
+}
+
+CAF_TEST(a token whose scopes cannot be read has none and keeps no other out) {
+  CAF_REQUIRE(store->add_token({"broken", "1", {"read"}, "me", {}, {}}, timestamp{1s}).has_value());
+  CAF_REQUIRE(store->add_token({"sound", "2", {"read"}, "me", {}, {}}, timestamp{1s}).has_value());
+  db->execute("UPDATE tokens SET scopes = 'read' WHERE id = 1");
+  CAF_REQUIRE(store->commit().has_value());
+  const auto tokens = (*open_sqlite_reader(file))->tokens();
+  CAF_REQUIRE(tokens.has_value());
+  CAF_REQUIRE(tokens->size() == 2u);
+  CAF_CHECK((*tokens)[0].what.scopes.empty());
+  CAF_CHECK_EQUAL((*tokens)[1].what.scopes.size(), 1u);
 }
 
 CAF_TEST(a failing part undoes its whole operation and leaves the transaction) {
