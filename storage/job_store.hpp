@@ -275,8 +275,8 @@ public:
   [[nodiscard]] virtual expected<transition_result> update(job_id id, const job_patch& patch, timestamp now) = 0;
 
   /// Moves at most `limit` scheduled jobs that are due to queued, and ends as many that have waited longer than their
-  /// wait_limit as timed_out. The wait counts from submission or run_at, whichever is later, until the first confirmed
-  /// start; a retry or a requeue does not count. Also forgets a few of
+  /// wait_limit as timed_out. The wait counts from submission or run_at, whichever is later, until the first start
+  /// that was confirmed, or shown by a report of its end; a retry or a requeue does not count. Also forgets a few of
   /// the answers that were kept long enough.
   [[nodiscard]] virtual expected<promotion> promote_due(timestamp now, std::size_t limit) = 0;
 

@@ -181,7 +181,7 @@ void sqlite_store::store_finish(const hot_row& row, const attempt_result& result
             end.gives_attempt_back ? 1 : 0, end.counts_interrupt ? 1 : 0, started,
             end.state == job_state::queued ? std::optional{now} : std::nullopt, run_at,
             final ? std::optional{now} : std::nullopt, key, result.exit_code, result.signal, duration, result.log.bytes,
-            result.log.cut, dead_letter)
+            result.log.cut, dead_letter, result.outcome == attempt_outcome::not_started)
       .run();
   if (changed == 0)
     throw std::logic_error{"a held job could not be finished"};

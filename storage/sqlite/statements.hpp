@@ -166,7 +166,7 @@ inline constexpr const char* finish_if_held =
   "UPDATE jobs SET state = ?3, reason = ?4, cause = ?5, message = ?6, changed_at = ?7, nonce = NULL, "
   "uncounted = uncounted + ?8, interrupts = interrupts + ?9, started_at = ?10, queued_at = ifnull(?11, queued_at), "
   "run_at = ifnull(?12, run_at), finished_at = ?13, order_key = ?14, exit_code = ?15, signal = ?16, duration_ms = ?17, "
-  "log_bytes = ?18, log_cut = ?19, wait_until = iif(?13 IS NULL, wait_until, NULL), dead_letter = ?20, "
+  "log_bytes = ?18, log_cut = ?19, wait_until = iif(?13 IS NULL AND ?21, wait_until, NULL), dead_letter = ?20, "
   "version = version + 1 "
   "WHERE id = ?1 AND attempt = ?2 AND state IN ('running', 'cancelling')";
 inline constexpr const char* insert_attempt =
@@ -197,7 +197,8 @@ inline constexpr const char* cancel_if_waiting =
 
 /// By rowid.
 inline constexpr const char* update_if_waiting =
-  "UPDATE jobs SET order_key = ?2, labels = ?3, run_at = iif(?6, ?4, run_at), wait_until = coalesce(?5, wait_until), "
+  "UPDATE jobs SET order_key = ?2, labels = ?3, run_at = iif(?6, ?4, run_at), "
+  "wait_until = iif(wait_until IS NULL, NULL, coalesce(?5, wait_until)), "
   "version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
 inline constexpr const char* update_spec = "UPDATE job_specs SET spec = ?2 WHERE job = ?1";
 /// By rowid.

@@ -66,7 +66,7 @@ expected<transition_result> sqlite_store::update(job_id id, const job_patch& pat
     const auto run_at = later || row->state != job_state::scheduled ? spec.run_at : std::optional{now};
     const auto key = new_key(*row, before, spec, ready_at, options_.ageing_step);
     std::optional<timestamp> wait_until;
-    if (ready_at && spec.wait_limit && !row->started_at)
+    if (ready_at && spec.wait_limit) // of no effect once it has started
       wait_until = *ready_at + *spec.wait_limit;
     db_->use(sql::update_if_waiting)
       .bind(id, key, labels_text(spec.labels), run_at, wait_until, patch.run_at.has_value())

@@ -152,6 +152,15 @@ def test_an_unconfirmed_claim_given_back_uses_no_attempt(far):
 # -- leases -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_claim_that_was_ended_without_a_renewal_had_started(far):
+    job = far.submit("true", wait_limit_s=0.5, max_attempts=2, backoff_s=1)["id"]
+    assert complete(far, one(far), exit_code=1)["state"] == "scheduled"
+    (again,) = claim(far, wait="20s")
+    assert (again["id"], again["attempt"]) == (job, 2)
+    complete(far, again, exit_code=0)
+    assert far.wait(job)["state"] == "succeeded"
+
+
 def test_a_lease_that_runs_out_is_decided_by_the_job(far):
     never, fails, again = far.submit_many(
         [{"command": "true"}, {"command": "true"}, {"command": "true", "on_interrupt": "requeue"}])

@@ -257,6 +257,10 @@ ec queue_model::finish(const attempt_result& result, timestamp now, std::optiona
     return same ? ec::none : ec::stale_attempt;
   }
   job.ended[result.key.attempt] = result;
+  if (result.outcome != attempt_outcome::not_started) {
+    job.ever_started = true;
+    job.wait_until.reset();
+  }
   const auto cause = cause_of(result);
   if (job.state == job_state::cancelling) {
     end(id, job_state::cancelled, job_reason::cancelled_by);
