@@ -81,6 +81,7 @@ void commit_batch::followed(const follow_up& result) {
     moved(each);
   ready_again_ = ready_again_ || !result.heads.empty();
   ready_.insert(ready_.end(), result.heads.begin(), result.heads.end());
+  ready_.insert(ready_.end(), result.followers.begin(), result.followers.end());
 }
 
 void commit_batch::settle_all(const error* failure) const {

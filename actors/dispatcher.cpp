@@ -185,7 +185,8 @@ bool dispatcher::is_claimed(job_id job) const {
 }
 
 ready_window dispatcher::unclaimed(ready_window window) const {
-  std::erase_if(window.jobs, [this](const auto& job) { return is_claimed(job.id); });
+  for (auto* jobs : {&window.jobs, &window.followers})
+    std::erase_if(*jobs, [this](const auto& job) { return is_claimed(job.id); });
   return window;
 }
 

@@ -36,6 +36,8 @@ ready_index::ready_index(std::size_t window, std::size_t lane_window)
 
 void ready_index::reset(const ready_window& jobs) {
   jobs_.clear();
+  followers_.clear();
+  follows_.clear();
   families_.clear();
   sizes_.clear();
   hungry_.clear();
@@ -48,8 +50,9 @@ void ready_index::reset(const ready_window& jobs) {
   // The marks first: adding may push jobs out and move them back.
   for (const auto& last : jobs.more)
     cut(lane_of(last), position_of(last));
-  for (const auto& job : jobs.jobs)
-    add(job);
+  for (const auto* each : {&jobs.jobs, &jobs.followers})
+    for (const auto& job : *each)
+      add(job);
 }
 
 void ready_index::refill(const ready_job& from, const ready_window& jobs) {
@@ -58,15 +61,23 @@ void ready_index::refill(const ready_job& from, const ready_window& jobs) {
   if (where == nullptr || where->complete_to != position_of(from))
     return;
   cut(*where, jobs.more.empty() ? std::nullopt : std::optional{position_of(jobs.more.front())});
-  for (const auto& job : jobs.jobs)
-    add(job);
+  for (const auto* each : {&jobs.jobs, &jobs.followers})
+    for (const auto& job : *each)
+      add(job);
   if (auto* const left = find_lane(from))
     forget_if_empty(*left);
 }
 
 void ready_index::add(const ready_job& job) {
+  if (job.after.value != 0 && is_known(job.after))
+    return follow(job);
   if (contains(job.id))
     return;
+  // It comes first now: what was before it is gone.
+  if (const auto former = follows_.find(job.id.value); former != follows_.end()) {
+    followers_.erase(former->second);
+    follows_.erase(former);
+  }
   auto& where = lane_of(job);
   if (where.complete_to && *where.complete_to < position_of(job))
     return;
@@ -80,8 +91,59 @@ void ready_index::add(const ready_job& job) {
 bool ready_index::remove(job_id id) {
   const auto found = jobs_.find(id.value);
   if (found == jobs_.end())
-    return false;
+    return remove_follower(id);
   erase(found);
+  let_follow(id);
+  return true;
+}
+
+// -- groups -----------------------------------------------------------------------------------------------------------
+
+void ready_index::follow(const ready_job& job) {
+  const auto former = follows_.find(job.id.value);
+  if (former != follows_.end() && former->second == job.after.value)
+    return;
+  if (former != follows_.end())
+    remove_follower(job.id);
+  else if (const auto first = jobs_.find(job.id.value); first != jobs_.end())
+    erase(first); // another one has come before it
+  else if (followers_.size() >= window_)
+    return;
+  drop_followers(job.after);
+  followers_.emplace(job.after.value, job);
+  follows_.emplace(job.id.value, job.after.value);
+}
+
+void ready_index::let_follow(job_id id) {
+  auto next = followers_.extract(id.value);
+  if (next.empty())
+    return;
+  auto& job = next.mapped();
+  follows_.erase(job.id.value);
+  job.after = {};
+  add(job);
+  if (!contains(job.id))
+    drop_followers(job.id); // it lies beyond the window, and they with it
+}
+
+void ready_index::drop_followers(job_id id) {
+  for (auto next = followers_.extract(id.value); !next.empty(); next = followers_.extract(next.mapped().id.value))
+    follows_.erase(next.mapped().id.value);
+}
+
+bool ready_index::remove_follower(job_id id) {
+  const auto found = follows_.find(id.value);
+  if (found == follows_.end())
+    return false;
+  const auto before = found->second;
+  follows_.erase(found);
+  followers_.erase(before);
+  if (auto next = followers_.extract(id.value); !next.empty()) {
+    next.key() = before;
+    next.mapped().after = job_id{before};
+    follows_[next.mapped().id.value] = before;
+    followers_.insert(std::move(next));
+  }
   return true;
 }
 
@@ -94,10 +156,20 @@ void ready_index::remove_queue(const std::string& queue) {
   for (auto* each : gone) {
     cut(*each, std::nullopt);
     const std::vector<ready_position> jobs{each->jobs.begin(), each->jobs.end()};
-    for (const auto& at : jobs)
+    for (const auto& at : jobs) {
+      drop_followers(at.id); // of whatever queue: it holds them up
       remove(at.id);
+    }
     if (jobs.empty())
       forget_if_empty(*each);
+  }
+  std::vector<job_id> followers;
+  for (const auto& [before, job] : followers_)
+    if (job.queue == queue)
+      followers.push_back(job.id);
+  for (const auto id : followers) {
+    drop_followers(id);
+    remove_follower(id);
   }
 }
 
@@ -135,6 +207,7 @@ std::optional<ready_job> ready_index::take(const job_taker& worker) {
     virtual_time_ = std::max(virtual_time_, changed.tag);
     changed.tag = virtual_time_ + job.weight;
   });
+  let_follow(job.id);
   return job;
 }
 
@@ -291,6 +364,7 @@ void ready_index::drop_last(lane& from) {
   const auto at = *from.jobs.rbegin();
   // Everything before the dropped job is still known: the next refill begins with it.
   cut(from, ready_position{at.order_key, {at.id.value - 1}});
+  drop_followers(at.id);
   erase(jobs_.find(at.id.value));
 }
 

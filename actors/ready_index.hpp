@@ -7,6 +7,9 @@
 /// order_key, then id. So a project that has nothing running waits for at most one start of every other project,
 /// however many jobs those have.
 ///
+/// Groups. Of each group the database tells the next job, and those that may run beside it, each `after` the one
+/// before: such a job is handed out once that one has been.
+///
 /// Bound. Jobs of one project, one queue and one set of labels form a lane, as in the database. At most `lane_window`
 /// of a lane and `window` in all are kept: beyond that the last job of the longest lane is dropped, so that nothing is
 /// ever hidden behind another's million. What was dropped, or comes behind it, is read again from the database lane by
@@ -66,7 +69,7 @@ public:
   void refill(const ready_job& from, const ready_window& jobs);
 
   /// A job became ready. One that is known is ignored, and so is one behind what is known of its lane: it is read when
-  /// its turn comes.
+  /// its turn comes. One that comes after a known one waits until that is taken or removed.
   void add(const ready_job& job);
 
   /// A job is no longer ready. An unknown one is ignored: false.
@@ -178,6 +181,13 @@ private:
   [[nodiscard]] lane* find_lane(const ready_job& job);
   [[nodiscard]] static head head_of(project& owner, const std::set<ready_position>& jobs);
 
+  [[nodiscard]] bool is_known(job_id id) const { return contains(id) || follows_.contains(id.value); }
+  void follow(const ready_job& job);
+  /// What came after this one, which is not here any more, is ready.
+  void let_follow(job_id id);
+  /// Forgets all that comes after it.
+  void drop_followers(job_id id);
+  bool remove_follower(job_id id);
   void insert(const ready_job& job);
   void erase(std::unordered_map<std::int64_t, entry>::iterator found);
   void drop_last(lane& from);
@@ -193,6 +203,9 @@ private:
   std::size_t window_;
   std::size_t lane_window_;
   std::unordered_map<std::int64_t, entry> jobs_;
+  /// By the job that each comes after, and the other way round.
+  std::unordered_map<std::int64_t, ready_job> followers_;
+  std::unordered_map<std::int64_t, std::int64_t> follows_;
   std::map<std::string, project> projects_;
   std::map<family_key, family> families_;
   std::size_t cut_lanes_ = 0;

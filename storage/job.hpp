@@ -374,6 +374,8 @@ struct ready_job {
   std::string project;
   std::string queue;
   std::vector<std::string> labels;
+  /// The job of its group that must be claimed first. 0: none.
+  job_id after{};
 };
 
 /// What the dispatcher needs to know of this queued job.

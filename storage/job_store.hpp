@@ -115,6 +115,8 @@ struct ready_window {
   std::vector<ready_job> more;
   /// There are lanes of which nothing is shown.
   bool lanes_left_out = false;
+  /// As in follow_up.
+  std::vector<ready_job> followers{};
 };
 
 /// Which due time comes next, for the scheduler.
@@ -182,7 +184,12 @@ struct follow_up {
   std::vector<ready_job> heads;
   /// There is more, for the next transaction.
   bool more = false;
+  /// Jobs of the groups of `heads` for which there is room as well, each `after` the one before it, in the order of
+  /// their groups. At most `most_followers` of one group.
+  std::vector<ready_job> followers{};
 };
+
+inline constexpr std::size_t most_followers = 99;
 
 /// How long final jobs of one state are kept. Without a member, no bound of that kind.
 struct retention_rule {

@@ -176,6 +176,9 @@ void sqlite_store::read_lane(const lane_name& lane, std::int64_t after_key, job_
       return;
     }
     window.jobs.push_back(read_ready(rows));
+    // Of many groups a few at once will do: each claim tells what comes next.
+    if (!rows.is_null(6) && window.followers.size() < limit)
+      add_followers(rows.text(6), window.jobs.back(), window.followers);
   }
 }
 

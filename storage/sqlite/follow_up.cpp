@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace kcx::sqlite {
 
@@ -259,6 +260,27 @@ void sqlite_store::supersede(const job_record& job, timestamp now, accepted_jobs
   }
 }
 
+void sqlite_store::add_followers(const std::string& group, const ready_job& head, std::vector<ready_job>& into) {
+  const auto paused = [this](const std::string& queue) { return db_->use(sql::is_paused).bind(queue).step(); };
+  const auto held = [&] {
+    auto row = db_->use(sql::select_group);
+    return row.bind(group).step() ? row.integer(0) : 0;
+  }();
+  auto rows = db_->use(sql::select_followers);
+  rows.bind(group, head.id, static_cast<std::int64_t>(most_followers));
+  const auto* before = &head;
+  auto last = head.id;
+  // The first for which there is no room, or whose queue is paused, holds up all behind it.
+  for (auto running = held + 1; rows.step() && running < rows.integer(6) && !paused(before->queue); ++running) {
+    auto next = read_ready(rows);
+    next.after = std::exchange(last, next.id);
+    into.push_back(std::move(next));
+    before = &into.back();
+  }
+  if (before != &head && paused(before->queue))
+    into.pop_back();
+}
+
 void sqlite_store::find_heads(follow_up& done) {
   std::vector<std::string> groups;
   {
@@ -268,8 +290,10 @@ void sqlite_store::find_heads(follow_up& done) {
   }
   for (const auto& group : groups) {
     auto row = db_->use(sql::select_head);
-    if (row.bind(group).step())
-      done.heads.push_back(read_ready(row));
+    if (!row.bind(group).step())
+      continue;
+    done.heads.push_back(read_ready(row));
+    add_followers(group, done.heads.back(), done.followers);
   }
   if (!groups.empty())
     db_->use(sql::forget_touched_groups).run();

@@ -109,6 +109,8 @@ private:
   outcome room_in_group(const std::string& group, job_id job, std::int32_t limit);
   void supersede(const job_record& job, timestamp now, accepted_jobs& accepted);
   void find_heads(follow_up& done);
+  /// As in follow_up, of one group.
+  void add_followers(const std::string& group, const ready_job& head, std::vector<ready_job>& into);
   void refresh(accepted_jobs& accepted);
   static void repeat_jobs(accepted_jobs& accepted);
   job_record stored_job(job_id id);

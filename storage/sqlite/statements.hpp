@@ -106,6 +106,10 @@ inline constexpr const char* select_group = "SELECT " KCX_GROUP_HELD ", " KCX_GR
 /// The next job of a group, if there is room for it. By rowid and jobs_group.
 inline constexpr const char* select_head =
   "SELECT " KCX_READY_COLUMNS " FROM jobs WHERE id = " KCX_GROUP_FIRST " AND group_limit > " KCX_GROUP_HELD;
+/// The queued jobs of a group behind its next one, with their limits. jobs_group, in its order.
+inline constexpr const char* select_followers =
+  "SELECT " KCX_READY_COLUMNS ", group_limit FROM jobs WHERE grp = ? AND state = 'queued' AND finished_at IS NULL "
+  "AND id > ? ORDER BY id LIMIT ?";
 /// Unfinished jobs of a group before one of them. jobs_group.
 inline constexpr const char* select_older_waiting =
   "SELECT id FROM jobs WHERE grp = ? AND state IN ('scheduled', 'blocked', 'queued') AND finished_at IS NULL "
@@ -245,9 +249,9 @@ inline constexpr const char* select_leased =
 inline constexpr const char* select_next_lane =
   "SELECT project, queue, labels FROM jobs INDEXED BY jobs_ready WHERE state = 'queued' "
   "AND (project, queue, labels) > (?, ?, ?) ORDER BY project, queue, labels LIMIT 1";
-/// The ready jobs of one lane behind a place in it. jobs_ready, in its order.
+/// The ready jobs of one lane behind a place in it, with their groups. jobs_ready, in its order.
 inline constexpr const char* select_ready =
-  "SELECT " KCX_READY_COLUMNS " FROM jobs j INDEXED BY jobs_ready WHERE state = 'queued' AND project = ? "
+  "SELECT " KCX_READY_COLUMNS ", grp FROM jobs j INDEXED BY jobs_ready WHERE state = 'queued' AND project = ? "
   "AND queue = ? AND labels = ? AND (order_key, id) > (?, ?) "
   "AND (grp IS NULL OR (id = (SELECT min(e.id) FROM jobs e WHERE e.grp = j.grp AND e.state = 'queued' "
   "AND e.finished_at IS NULL) AND group_limit > (SELECT count(*) FROM jobs h WHERE h.grp = j.grp "

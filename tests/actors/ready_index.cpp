@@ -90,6 +90,70 @@ std::mt19937 random_source() {
 
 } // namespace
 
+CAF_TEST(a job of a group is handed out once the one before it has been) {
+  ready_index index;
+  const auto behind = [](std::int64_t id, std::int64_t after, std::int64_t key = -100) {
+    auto made = job(id, key);
+    made.after = job_id{after};
+    return made;
+  };
+  index.add(job(1, 0));
+  index.add(behind(2, 1));
+  index.add(behind(3, 2));
+  index.add(behind(2, 1)); // told again
+  CAF_CHECK_EQUAL(index.size(), 1u);
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 2);
+  index.add(behind(4, 3));
+  index.add(behind(5, 4));
+  CAF_CHECK(index.remove(job_id{4}));
+  CAF_CHECK_EQUAL(take_id(index), 3);
+  CAF_CHECK_EQUAL(take_id(index), 5);
+  index.add(behind(6, 5)); // the one before it is on its way
+  CAF_CHECK_EQUAL(take_id(index), 6);
+  CAF_CHECK_EQUAL(take_id(index), 0);
+}
+
+CAF_TEST(a job of a group that comes in between goes before those that were known) {
+  ready_index index;
+  const auto behind = [](std::int64_t id, std::int64_t after) {
+    auto made = job(id, id);
+    made.after = job_id{after};
+    return made;
+  };
+  index.add(job(5, 5));
+  index.add(behind(6, 5));
+  index.add(job(3, 3));
+  index.add(behind(5, 3));
+  index.add(behind(6, 5));
+  CAF_CHECK_EQUAL(index.size(), 1u);
+  index.add(behind(4, 3));
+  index.add(behind(5, 4));
+  std::vector<std::int64_t> order;
+  while (const auto id = take_id(index))
+    order.push_back(id);
+  CAF_CHECK_EQUAL(order, (std::vector<std::int64_t>{3, 4, 5}));
+}
+
+CAF_TEST(what a paused queue holds up of a group is forgotten with it) {
+  ready_index index;
+  auto second = job(2, 2);
+  second.after = job_id{1};
+  second.queue = "other";
+  auto third = job(3, 3);
+  third.after = job_id{2};
+  index.add(job(1, 1));
+  index.add(second);
+  index.add(third);
+  index.remove_queue("other");
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 0);
+  index.add(job(1, 1));
+  index.add(second);
+  index.remove_queue("default");
+  CAF_CHECK_EQUAL(take_id(index), 0);
+}
+
 CAF_TEST(jobs of one project come by order key and then by id) {
   ready_index index;
   for (const auto& each : {job(3, 20), job(1, 30), job(4, 10), job(2, 20)})

@@ -1,6 +1,8 @@
 """Groups: jobs that run one after another, or at most N at once."""
 import re
 
+import pytest
+
 from kcx_node import processes_matching, unique_sleep, wait_until
 
 
@@ -34,6 +36,41 @@ def test_a_limit_lets_as_many_run_at_once(start_node, tmp_path):
     jobs = node.submit_many([{"command": traced(trace, i, 0.5), "group": "g", "group_limit": 3} for i in range(9)])
     assert {node.wait(job["id"])["state"] for job in jobs} == {"succeeded"}
     assert spans(trace)[0] == 3
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50])
+def test_one_claim_takes_as_many_of_a_group_as_its_limit_admits(start_node, limit):
+    node = start_node(slots=1)
+    (worker,) = node.workers()
+    node.post(f"/v1/workers/{worker['name']}/cordon")
+    jobs = [job["id"] for job in node.submit_many([{"command": "true", "group": "g", "group_limit": limit}] * 50)]
+    taken = node.post("/v1/claims", {"max": 60})["items"]
+    assert [item["id"] for item in taken] == jobs[:limit]
+    assert node.post("/v1/claims", {"max": 60})["items"] == []
+    if limit < 50:
+        held = node.get(f"/v1/jobs/{jobs[limit]}/why")["reasons"][0]
+        assert (held["kind"], held["held"], held["limit"]) == ("group", limit, limit)
+        node.post(f"/v1/claims/{taken[-1]['token']}/complete", {"exit_code": 0})
+        assert [item["id"] for item in node.post("/v1/claims?wait=20s", {"max": 60})["items"]] == [jobs[limit]]
+    if limit == 7:  # a node that was started anew knows them all, too
+        node.restart()
+        node.post(f"/v1/workers/{worker['name']}/cordon")
+        for item in taken[:3]:
+            node.post(f"/v1/claims/{item['token']}/complete", {"exit_code": 0})
+        assert [item["id"] for item in node.post("/v1/claims?wait=20s", {"max": 60})["items"]] == jobs[8:11]
+
+
+def test_idle_slots_get_several_jobs_of_a_group_at_once(start_node):
+    node = start_node(slots=4)
+    jobs = node.submit_many([{"command": "sleep 1000", "group": "g", "group_limit": 3}] * 5)
+    for job in jobs[:3]:
+        node.wait_for_state(job["id"], "running")
+    assert [node.job(job["id"])["state"] for job in jobs[3:]] == ["queued"] * 2
+    (dispatcher,) = node.actors("dispatcher")
+    assert dispatcher["status"]["lost_races"] == 0
+    node.cancel(jobs[0]["id"])
+    node.wait_for_state(jobs[3]["id"], "running")
+    node.post("/v1/jobs/cancel", {"group": "g"})
 
 
 def test_a_full_group_delays_nobody_else_and_nothing_spins(start_node, fifo):

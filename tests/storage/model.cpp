@@ -428,6 +428,12 @@ private:
     for (const auto& job : window->jobs)
       ready.push_back(job.id.value);
     require(ready == model_.ready(), "ready are ", text_of(ready), "instead of ", text_of(model_.ready()));
+    std::vector<std::int64_t> followers;
+    for (const auto& job : window->followers)
+      followers.push_back(job.id.value);
+    std::ranges::sort(followers);
+    require(followers == model_.followers(), "behind them in their groups are ", text_of(followers), "instead of ",
+            text_of(model_.followers()));
     const auto gone = pick(model_.last_id + 2);
     if (gone >= 1 && !model_.jobs.contains(gone))
       require(code_of(reader_->job(job_id{gone})) == model_.missing(gone), "job ", gone, " is not gone");

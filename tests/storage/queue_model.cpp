@@ -423,4 +423,26 @@ std::vector<std::int64_t> queue_model::ready() const {
   return ids;
 }
 
+std::vector<std::int64_t> queue_model::followers() const {
+  std::vector<std::int64_t> found;
+  for (const auto id : ready()) {
+    const auto& group = jobs.at(id).spec.group;
+    if (group.empty())
+      continue;
+    auto running = 1 + std::ranges::count_if(jobs, [&](const auto& each) {
+                     return each.second.spec.group == group && held_now(each.second.state);
+                   });
+    for (auto next = jobs.upper_bound(id); next != jobs.end(); ++next) {
+      const auto& job = next->second;
+      if (job.spec.group != group || job.state != job_state::queued)
+        continue;
+      if (running++ >= job.spec.group_limit || paused.contains(job.spec.queue))
+        break;
+      found.push_back(next->first);
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
 } // namespace kcx::test

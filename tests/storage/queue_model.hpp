@@ -63,6 +63,8 @@ public:
   [[nodiscard]] std::vector<attempt_key> held(const std::optional<std::string>& worker) const;
   /// Ids in dispatch order.
   [[nodiscard]] std::vector<std::int64_t> ready() const;
+  /// The jobs that groups have room for beside those that are ready, by id.
+  [[nodiscard]] std::vector<std::int64_t> followers() const;
   [[nodiscard]] bool is_ready(std::int64_t id) const;
   [[nodiscard]] ec missing(std::int64_t id) const { return id >= 1 && id <= last_id ? ec::gone : ec::not_found; }
 

@@ -170,6 +170,7 @@ CAF_TEST(every statement of the queue is served by an index) {
         {sql::count_blocked, "COVERING INDEX jobs_blocked"},
         {sql::select_group, "jobs_group"},
         {sql::select_head, "jobs_group"},
+        {sql::select_followers, "jobs_group"},
         {sql::select_older_waiting, "jobs_group"},
         {sql::select_older_running, "jobs_group"},
         {sql::select_by_key, "jobs_unique"},
