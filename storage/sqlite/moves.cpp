@@ -133,7 +133,7 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
   job.uncounted = row.uncounted;
   job.interrupts = row.interrupts;
   // One that cannot be read ends as if it asked for nothing: held for ever it would be worse.
-  if (auto spec = row.plain ? expected<job_spec>{} : load_spec(row.id)) {
+  if (auto spec = row.plain ? expected<job_spec>{job_spec{}} : load_spec(row.id)) {
     job.spec = std::move(*spec);
     if (auto wrong = unknown_step(result, job.spec.steps.size()))
       return *std::move(wrong);
