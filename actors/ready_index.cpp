@@ -18,8 +18,7 @@ ready_position position_of(const ready_job& job) {
 
 std::vector<std::string> normalized(std::vector<std::string> labels) {
   std::ranges::sort(labels);
-  const auto [first, last] = std::ranges::unique(labels);
-  labels.erase(first, last);
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
   return labels;
 }
 

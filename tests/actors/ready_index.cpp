@@ -367,7 +367,7 @@ CAF_TEST(any history of operations hands out what a plain list would) {
     std::vector<std::pair<std::string, std::int32_t>> held;
     std::int64_t last_id = 0;
     for (int i = 0; i < 200; ++i) {
-      const auto labels = label_sets[static_cast<std::size_t>(pick(5))];
+      const auto& labels = label_sets[static_cast<std::size_t>(pick(5))];
       const auto what = pick(10);
       if (what < 4) {
         auto added = job(++last_id, pick(20), "p" + std::to_string(pick(4)), labels);
@@ -400,7 +400,7 @@ CAF_TEST(with a small window and refills every job is handed out exactly once) {
     std::int64_t last_id = 0;
     std::vector<std::int64_t> taken;
     const auto add = [&] {
-      const auto added = job(++last_id, static_cast<std::int64_t>(random() % 50), "p" + std::to_string(random() % 3));
+      auto added = job(++last_id, static_cast<std::int64_t>(random() % 50), "p" + std::to_string(random() % 3));
       database.emplace(ready_position{added.order_key, added.id}, added);
       return added;
     };

@@ -418,6 +418,7 @@ std::vector<std::int64_t> queue_model::ready() const {
       order.emplace_back(job.order_key, id);
   std::ranges::sort(order);
   std::vector<std::int64_t> ids;
+  ids.reserve(order.size());
   for (const auto& [key, id] : order)
     ids.push_back(id);
   return ids;
