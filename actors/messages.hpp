@@ -221,8 +221,8 @@ enum class stop_mode : std::uint8_t {
   now,   ///< End running jobs by the kill ladder; their policy decides what becomes of them.
 };
 
-/// A parsed request and the way to answer it: see actors/http/exchange.hpp. Only a pointer here, so that actors which
-/// know no HTTP do not compile it.
+/// A parsed request and the way to answer it: see actors/http/message/exchange.hpp. Only a pointer here, so that actors
+/// which know no HTTP do not compile it.
 struct http_exchange;
 using http_exchange_ptr = std::shared_ptr<http_exchange>;
 

@@ -1,7 +1,7 @@
 /// The error codes of KCX and the value that carries one.
 ///
 /// Everything that can go wrong and that a user may see has a code here. The HTTP bridge maps codes to problem
-/// documents (actors/http/problem.hpp); nothing below it knows HTTP.
+/// documents (actors/http/message/problem.hpp); nothing below it knows HTTP.
 #pragma once
 
 #include <cstdint>

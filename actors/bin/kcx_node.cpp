@@ -2,7 +2,7 @@
 ///
 /// Exit codes: 0 after a stop that was asked for, 2 for wrong settings, 1 if the node could not start, 70 if it ended
 /// because a part of it could not be kept alive.
-#include "actors/node.hpp"
+#include "actors/node/node.hpp"
 #include "config/logging.hpp"
 #include "config/posix.hpp"
 #include "config/settings.hpp"

@@ -1,7 +1,7 @@
 /// Finds the node and its token, and calls its API.
 #pragma once
 
-#include "actors/http/client.hpp"
+#include "actors/http/client/client.hpp"
 #include "config/error.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
 #include "actors/inspector/inspector.hpp"
 
-#include "actors/http/json_body.hpp"
-#include "actors/http/problem.hpp"
-#include "actors/http/readiness.hpp"
-#include "actors/http/stats_json.hpp"
+#include "actors/http/api/json_body.hpp"
+#include "actors/http/api/readiness.hpp"
+#include "actors/http/api/stats_json.hpp"
+#include "actors/http/message/problem.hpp"
 #include "actors/inspector/metrics.hpp"
 #include "actors/inspector/web_page.hpp"
 

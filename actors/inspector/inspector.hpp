@@ -6,7 +6,7 @@
 #pragma once
 
 #include "actors/actor_base.hpp"
-#include "actors/http/exchange.hpp"
+#include "actors/http/message/exchange.hpp"
 #include "actors/inspector/actor_tree.hpp"
 #include "actors/interfaces.hpp"
 

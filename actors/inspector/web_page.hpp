@@ -1,7 +1,7 @@
 /// The page of the inspection port, from files compiled into the program.
 #pragma once
 
-#include "actors/http/message.hpp"
+#include "actors/http/message/message.hpp"
 
 #include <optional>
 #include <string_view>

@@ -1,6 +1,6 @@
 // What happens when somebody sets the wall clock: the database and scheduler actors with a real queue file.
 #define CAF_SUITE clock_steps
-#include "actors/database.hpp"
+#include "actors/database/database.hpp"
 #include "actors/scheduler.hpp"
 #include "storage/sqlite/reader.hpp"
 #include "storage/sqlite/store.hpp"

@@ -1,6 +1,6 @@
 #define CAF_SUITE database
 
-#include "actors/database.hpp"
+#include "actors/database/database.hpp"
 
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/scripted_store.hpp"

@@ -1,5 +1,5 @@
 #define CAF_SUITE dispatcher
-#include "actors/dispatcher.hpp"
+#include "actors/dispatcher/dispatcher.hpp"
 
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/fake_database.hpp"

@@ -1,7 +1,7 @@
 // Workers that wait are lent to the database: a real database and dispatcher on a real store.
 #define CAF_SUITE hand_off
-#include "actors/database.hpp"
-#include "actors/dispatcher.hpp"
+#include "actors/database/database.hpp"
+#include "actors/dispatcher/dispatcher.hpp"
 #include "storage/sqlite/reader.hpp"
 #include "storage/sqlite/store.hpp"
 #include "tests/actors/actor_fixture.hpp"

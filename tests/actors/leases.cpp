@@ -1,7 +1,7 @@
 // The leases of the database actor: renewing, sweeping, restarting, and clocks that step.
 #define CAF_SUITE leases
-#include "actors/database.hpp"
-#include "actors/lease_table.hpp"
+#include "actors/database/database.hpp"
+#include "actors/database/lease_table.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/scripted_store.hpp"
 

@@ -1,5 +1,5 @@
 #define CAF_SUITE ready_index
-#include "actors/ready_index.hpp"
+#include "actors/dispatcher/ready_index.hpp"
 
 #include "caf/test/unit_test.hpp"
 

@@ -1,5 +1,5 @@
 #define CAF_SUITE run_plan
-#include "actors/run_plan.hpp"
+#include "actors/workers/run_plan.hpp"
 
 #include "caf/test/unit_test.hpp"
 

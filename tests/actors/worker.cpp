@@ -1,5 +1,5 @@
 #define CAF_SUITE worker
-#include "actors/worker.hpp"
+#include "actors/workers/worker.hpp"
 
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/fake_database.hpp"

@@ -1,5 +1,5 @@
 #define CAF_SUITE worker_supervisor
-#include "actors/worker_supervisor.hpp"
+#include "actors/workers/worker_supervisor.hpp"
 
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/fake_database.hpp"

@@ -1,6 +1,6 @@
 // libFuzzer: any bytes as a connection's input. The request reader must neither crash nor loop nor take a body that is
 // longer than allowed, and must come to the same request however the bytes are cut into pieces.
-#include "actors/http/request_reader.hpp"
+#include "actors/http/server/request_reader.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include "actors/cli/member.hpp"
 #include "actors/cli/view/screen.hpp"
 #include "actors/cli/view/text.hpp"
-#include "actors/http/message.hpp"
+#include "actors/http/message/message.hpp"
 
 #include <thread>
 

@@ -6,7 +6,7 @@
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
 #include "actors/cli/view/text.hpp"
-#include "actors/http/message.hpp"
+#include "actors/http/message/message.hpp"
 #include "config/posix.hpp"
 
 #include <algorithm>

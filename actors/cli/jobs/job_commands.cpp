@@ -6,7 +6,7 @@
 #include "actors/cli/jobs/queue_commands.hpp"
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
-#include "actors/http/message.hpp"
+#include "actors/http/message/message.hpp"
 
 #include <algorithm>
 #include <iostream>

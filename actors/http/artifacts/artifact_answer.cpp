@@ -1,9 +1,9 @@
 #include "actors/http/artifacts/artifact_answer.hpp"
 
+#include "actors/http/api/json_body.hpp"
+#include "actors/http/api/ranges.hpp"
 #include "actors/http/artifacts/file_slice.hpp"
-#include "actors/http/json_body.hpp"
-#include "actors/http/problem.hpp"
-#include "actors/http/ranges.hpp"
+#include "actors/http/message/problem.hpp"
 #include "config/open_beneath.hpp"
 #include "storage/time.hpp"
 

@@ -4,9 +4,9 @@
 /// says.
 #pragma once
 
+#include "actors/http/api/parameters.hpp"
 #include "actors/http/logs/file_thread.hpp"
-#include "actors/http/message.hpp"
-#include "actors/http/parameters.hpp"
+#include "actors/http/message/message.hpp"
 #include "storage/job.hpp"
 
 #include <filesystem>

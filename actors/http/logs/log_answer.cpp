@@ -1,9 +1,9 @@
 #include "actors/http/logs/log_answer.hpp"
 
+#include "actors/http/api/ranges.hpp"
 #include "actors/http/logs/log_follow.hpp"
 #include "actors/http/logs/log_slice.hpp"
-#include "actors/http/problem.hpp"
-#include "actors/http/ranges.hpp"
+#include "actors/http/message/problem.hpp"
 
 #include <utility>
 

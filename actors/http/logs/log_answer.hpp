@@ -1,9 +1,9 @@
 /// The answer to a request for a log as it is now (not followed): whole, a range, a tail, with or without time stamps.
 #pragma once
 
+#include "actors/http/api/parameters.hpp"
 #include "actors/http/logs/file_thread.hpp"
-#include "actors/http/message.hpp"
-#include "actors/http/parameters.hpp"
+#include "actors/http/message/message.hpp"
 #include "storage/job.hpp"
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "actors/http/logs/log_encoding.hpp"
 
-#include "actors/http/json_body.hpp"
+#include "actors/http/api/json_body.hpp"
 #include "config/base64.hpp"
 #include "storage/time.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "actors/http/logs/file_thread.hpp"
 #include "actors/http/logs/log_encoding.hpp"
-#include "actors/http/message.hpp"
+#include "actors/http/message/message.hpp"
 #include "storage/log_reader.hpp"
 
 #include <cstdint>

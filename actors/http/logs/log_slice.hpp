@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/http/logs/file_thread.hpp"
-#include "actors/http/message.hpp"
+#include "actors/http/message/message.hpp"
 #include "storage/log_reader.hpp"
 
 #include <cstdint>

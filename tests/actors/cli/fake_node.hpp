@@ -1,7 +1,7 @@
 /// A node of a few lines for tests of the command line: answers requests as it was told and remembers them.
 #pragma once
 
-#include "actors/http/server.hpp"
+#include "actors/http/server/server.hpp"
 #include "tests/support/files.hpp"
 
 #include <functional>

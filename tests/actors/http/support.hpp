@@ -1,7 +1,7 @@
 /// What the HTTP tests share: a client that speaks raw bytes, so that it can misbehave, and small body sources.
 #pragma once
 
-#include "actors/http/server.hpp"
+#include "actors/http/server/server.hpp"
 
 #include <chrono>
 #include <cstdint>

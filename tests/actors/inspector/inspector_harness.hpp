@@ -1,7 +1,7 @@
 /// An inspector among fake actors, under a scheduler and a clock that stand still until told.
 #pragma once
 
-#include "actors/http/message.hpp"
+#include "actors/http/message/message.hpp"
 #include "storage/job_reader.hpp"
 
 #include <nlohmann/json.hpp>

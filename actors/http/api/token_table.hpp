@@ -1,0 +1,108 @@
+/// Who may call: all tokens in memory, and the check in front of routing.
+///
+/// Every request is looked up here on the io thread, before its body is read; the database is asked only when tokens
+/// are made or removed. Knows digests, never a token. All members may be called from any thread.
+#pragma once
+
+#include "actors/http/api/routes.hpp"
+#include "actors/http/message/exchange.hpp"
+#include "actors/http/message/message.hpp"
+#include "actors/http/server/server.hpp"
+#include "storage/token.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace kcx::http {
+
+/// The scopes that a token may have, in the order they are shown.
+[[nodiscard]] const std::vector<scope>& token_scopes();
+[[nodiscard]] std::optional<scope> parse_scope(std::string_view text) noexcept;
+
+class token_table {
+public:
+  struct options {
+    /// token_digest() of the admin token. An empty one admits nobody.
+    std::string admin_digest;
+    /// Requests per minute for tokens that say nothing of their own; 0: as many as they like. The admin token has no
+    /// limit.
+    std::int32_t rate_limit = 0;
+    /// How long a browser's session lasts.
+    std::chrono::milliseconds session_time = std::chrono::hours{12};
+    /// Sessions are for TLS only.
+    bool secure = false;
+    std::function<timestamp()> clock = wall_clock_now;
+  };
+
+  explicit token_table(options what) : options_{std::move(what)} {}
+
+  // -- what there is -------------------------------------------------------------------------------------------------
+
+  void add(const token_record& token);
+  /// It is refused from now on, and so are the sessions made with it.
+  void remove(std::int64_t id);
+  [[nodiscard]] std::vector<token_record> list() const;
+  /// The tokens used since the last call.
+  [[nodiscard]] token_uses take_uses();
+
+  // -- checking ------------------------------------------------------------------------------------------------------
+
+  /// The caller, or the 401 or 403 problem. A call of scope none has a caller without a name. `where` is null for a
+  /// path that does not exist: it needs any valid token. Takes the same time for every wrong token.
+  [[nodiscard]] std::variant<caller, response> check(const request& ask, const route* where) const;
+
+  /// Whether this caller, once admitted, has lost the right to go on: the 401 if its token was removed or has expired,
+  /// or its session ended. For whatever stays open: streams, and requests that wait.
+  [[nodiscard]] std::optional<error> ended(const caller& who) const;
+
+  /// For server_options::admit: check(), and one request less of the token's rate: 429 if none is left.
+  [[nodiscard]] admission admit(const request& ask);
+
+  /// The RateLimit fields for an answer to this token; none if it has no limit.
+  [[nodiscard]] header_fields rate_fields(std::int64_t token) const;
+
+  // -- browser sessions ----------------------------------------------------------------------------------------------
+
+  /// A new session with the rights of the token the request came with, as a Set-Cookie value. Lost when the node stops.
+  [[nodiscard]] std::string begin_session(const caller& who);
+  /// Ends the session of the request's cookie; the Set-Cookie value that makes the browser forget it.
+  [[nodiscard]] std::string end_session(const request& ask);
+
+private:
+  struct entry {
+    token_record token;
+    std::uint32_t scopes = 0;
+    /// Requests left in this minute; refilled evenly.
+    double left = 0;
+    timestamp refilled;
+  };
+  struct session {
+    std::int64_t token = 0;
+    timestamp ends;
+  };
+
+  /// Who is behind the request's header or cookie, but for the name. Nothing, with the reason, if nobody is.
+  std::optional<caller> identify(const request& ask, std::string& why) const;
+  std::optional<caller> identify_session(const request& ask) const;
+  [[nodiscard]] bool has_expired(const entry& each) const;
+  [[nodiscard]] std::int32_t limit_of(const entry& each) const;
+  void refill(entry& each, timestamp now) const;
+
+  const options options_;
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, entry> tokens_;
+  std::unordered_map<std::string, std::int64_t> by_digest_;
+  std::unordered_map<std::string, session> sessions_;
+  mutable std::map<std::int64_t, timestamp> uses_;
+};
+
+} // namespace kcx::http

@@ -1,0 +1,105 @@
+#include "actors/http/server/transport.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+#include <utility>
+
+namespace kcx::http {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
+
+class plain_transport final : public transport {
+public:
+  explicit plain_transport(tcp::socket socket) : socket_{std::move(socket)} {
+    error_code ignored;
+    socket_.non_blocking(true, ignored);
+  }
+
+  asio::awaitable<error_code> open() override { co_return error_code{}; }
+
+  asio::awaitable<result> read_some(asio::mutable_buffer to) override { return socket_.async_read_some(to, as_result); }
+
+  asio::awaitable<result> write(buffers from) override { return asio::async_write(socket_, from, as_result); }
+
+  std::size_t write_now(buffers from) noexcept override {
+    error_code ec;
+    return socket_.write_some(from, ec);
+  }
+
+  asio::awaitable<void> finish() override {
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    co_return;
+  }
+
+private:
+  tcp::socket& socket() noexcept override { return socket_; }
+
+  tcp::socket socket_;
+};
+
+class tls_transport final : public transport {
+public:
+  tls_transport(tcp::socket socket, std::shared_ptr<asio::ssl::context> context)
+    : context_{std::move(context)}, stream_{std::move(socket), *context_} {}
+
+  asio::awaitable<error_code> open() override {
+    auto [ec] = co_await stream_.async_handshake(asio::ssl::stream_base::server, as_result);
+    co_return ec;
+  }
+
+  asio::awaitable<result> read_some(asio::mutable_buffer to) override { return stream_.async_read_some(to, as_result); }
+
+  asio::awaitable<result> write(buffers from) override { return asio::async_write(stream_, from, as_result); }
+
+  std::size_t write_now(buffers) noexcept override { return 0; }
+
+  // Sends close_notify without waiting for the peer's: the session drains what it still sends.
+  asio::awaitable<void> finish() override {
+    ::SSL_set_shutdown(stream_.native_handle(), SSL_RECEIVED_SHUTDOWN);
+    co_await stream_.async_shutdown(as_result);
+    error_code ignored;
+    socket().shutdown(tcp::socket::shutdown_send, ignored);
+  }
+
+private:
+  tcp::socket& socket() noexcept override { return stream_.next_layer(); }
+
+  std::shared_ptr<asio::ssl::context> context_;
+  asio::ssl::stream<tcp::socket> stream_;
+};
+
+} // namespace
+
+void transport::cancel() noexcept {
+  error_code ignored;
+  socket().cancel(ignored);
+}
+
+void transport::cut() noexcept {
+  error_code ignored;
+  socket().close(ignored);
+}
+
+int transport::descriptor() noexcept {
+  return socket().is_open() ? socket().native_handle() : -1;
+}
+
+std::unique_ptr<transport> make_plain_transport(tcp::socket socket) {
+  return std::make_unique<plain_transport>(std::move(socket));
+}
+
+std::unique_ptr<transport> make_tls_transport(tcp::socket socket, std::shared_ptr<asio::ssl::context> context) {
+  return std::make_unique<tls_transport>(std::move(socket), std::move(context));
+}
+
+} // namespace kcx::http

@@ -1,0 +1,142 @@
+// TLS on the server and in the client: the same sessions above another transport.
+#define CAF_SUITE http_tls
+#include "actors/http/client/client.hpp"
+#include "actors/http/server/server.hpp"
+#include "caf/test/unit_test.hpp"
+#include "tests/actors/http/server/certificate.hpp"
+#include "tests/actors/http/support.hpp"
+#include "tests/support/files.hpp"
+
+#include <fstream>
+#include <future>
+
+using namespace kcx;
+using namespace kcx::http;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct fixture {
+  fixture() { write_certificate(certificate, key, "first"); }
+
+  server_options with_tls() const {
+    server_options options;
+    options.tls = tls_options{certificate, key};
+    return options;
+  }
+
+  std::unique_ptr<client> trusting(const server& s, const std::string& ca_file) {
+    client_options options;
+    options.url = s.url();
+    options.ca_file = ca_file;
+    return std::move(*client::open(options));
+  }
+
+  kcx::test::temp_dir directory;
+  std::string certificate = directory / "certificate.pem";
+  std::string key = directory / "key.pem";
+};
+
+class letters : public body_source {
+public:
+  void next(std::size_t max_bytes, chunk_handler done) override {
+    chunk piece;
+    piece.bytes.assign(max_bytes, 'x');
+    piece.last = ++asked_ == 20;
+    done(std::move(piece));
+  }
+
+private:
+  int asked_ = 0;
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(tls_tests, fixture)
+
+CAF_TEST(requests and streams work over TLS) {
+  auto s = started(
+    [](request what, responder reply) {
+      if (what.path != "/stream")
+        return echo(what, reply);
+      response r;
+      r.stream = std::make_shared<letters>();
+      reply(std::move(r));
+    },
+    with_tls());
+  CAF_CHECK(s->url().substr(0, 8) == "https://");
+  auto c = trusting(*s, certificate);
+  for (int i = 0; i < 2; ++i) {
+    client_request what;
+    what.method = "POST";
+    what.body.assign(1'000'000, 'x');
+    auto reply = c->request(what);
+    CAF_REQUIRE(reply);
+    CAF_CHECK_EQUAL(reply->body, "POST / 1000000");
+  }
+  client_request what;
+  what.target = "/stream";
+  std::size_t seen = 0;
+  CAF_REQUIRE(c->stream(what, [&](std::string_view piece) {
+    seen += piece.size();
+    return true;
+  }));
+  CAF_CHECK_EQUAL(seen, 20u * 64 * 1024);
+  CAF_CHECK_EQUAL(s->stats().connections_accepted, 1u);
+}
+
+CAF_TEST(a refused body is answered over TLS) {
+  auto options = with_tls();
+  options.limits.body_bytes = 1000;
+  auto s = started(echo, options);
+  client_request what;
+  what.method = "POST";
+  what.body.assign(20'000'000, 'x');
+  auto reply = trusting(*s, certificate)->request(what);
+  CAF_REQUIRE(reply);
+  CAF_CHECK_EQUAL(reply->status, 413u);
+}
+
+CAF_TEST(a certificate that is not trusted is not talked to) {
+  auto s = started(echo, with_tls());
+  auto other = directory / "other.pem";
+  write_certificate(other, directory / "other_key.pem", "other");
+  auto reply = trusting(*s, other)->request({});
+  CAF_REQUIRE(!reply);
+  CAF_CHECK(reply.error().message.find("certificate verify failed") != std::string::npos);
+}
+
+CAF_TEST(plain text on a TLS port is closed and a silent handshake times out) {
+  auto options = with_tls();
+  options.timeouts.header = 100ms;
+  auto s = started(echo, options);
+  raw_client plain{s->port()};
+  plain.send(get(*s, "/"));
+  CAF_CHECK(plain.read_to_end().find("HTTP/1.1 200") == std::string::npos);
+  raw_client silent{s->port()};
+  CAF_CHECK_EQUAL(silent.read_to_end(), "");
+  CAF_CHECK(trusting(*s, certificate)->request({}));
+}
+
+CAF_TEST(reloaded certificates serve new connections) {
+  auto s = started(echo, with_tls());
+  auto old = trusting(*s, certificate);
+  CAF_REQUIRE(old->request({}));
+  auto kept = directory / "kept.pem";
+  std::filesystem::copy_file(certificate, kept);
+  write_certificate(certificate, key, "second");
+  CAF_REQUIRE(s->reload_tls());
+  CAF_CHECK(old->request({}));
+  CAF_CHECK(trusting(*s, certificate)->request({}));
+  CAF_CHECK(!trusting(*s, kept)->request({}));
+  // What cannot be used changes nothing.
+  std::ofstream{certificate} << "broken";
+  auto failed = s->reload_tls();
+  CAF_REQUIRE(!failed);
+  CAF_CHECK(failed.error().code == ec::invalid_setting);
+  CAF_CHECK(failed.error().message.find(certificate) != std::string::npos);
+  CAF_CHECK(old->request({}));
+  CAF_CHECK(!server::start(with_tls(), echo));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
