@@ -30,6 +30,7 @@ int carry_out(const invocation& what) {
   case verb::token_list: return token_list(what);
   case verb::token_revoke: return token_revoke(what);
   case verb::node_status: return node_status(what);
+  case verb::dashboard: return dashboard_address(what);
   case verb::node_drain: return node_drain(what);
   case verb::retry: return retry_jobs(what);
   case verb::remove: return remove_jobs(what);

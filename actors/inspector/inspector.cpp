@@ -6,10 +6,35 @@
 #include "actors/http/message/problem.hpp"
 #include "actors/inspector/metrics.hpp"
 #include "actors/inspector/web_page.hpp"
+#include "storage/job_json.hpp"
+
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 namespace kcx {
+
+namespace {
+
+constexpr std::size_t jobs_shown = 20;
+
+http::response session_answer(std::string_view cookie) {
+  http::response answer;
+  answer.status = 204;
+  answer.headers.add("Set-Cookie", cookie);
+  answer.headers.add("Cache-Control", "no-store");
+  return answer;
+}
+
+/// With the audit line that each change leaves.
+void answer_session(const http_exchange_ptr& exchange, http::response answer) {
+  const auto& ask = exchange->request;
+  spdlog::info("audit: {} from {}: {} {} of the inspection port -> {}", exchange->who.name, ask.remote_address,
+               ask.method, ask.path, answer.status);
+  exchange->respond(std::move(answer));
+}
+
+} // namespace
 
 inspector::inspector(caf::actor_config& cfg, std::vector<reader_actor> readers, inspector_settings settings)
   : actor_base{cfg, "inspector"}, readers_{std::move(readers)}, settings_{std::move(settings)} {}
@@ -33,28 +58,59 @@ void inspector::on_stop() noexcept {
 
 // -- requests ---------------------------------------------------------------------------------------------------------
 
+const std::vector<inspector::port_call>& inspector::calls() {
+  using http::api_call;
+  using http::scope;
+  static const std::vector<port_call> all{
+    {{"GET", "/actors", scope::none, api_call::get_node, "The tree of actors"}, &inspector::actors},
+    {{"GET", "/metrics", scope::none, api_call::get_stats, "Figures for Prometheus"}, &inspector::metrics},
+    {{"GET", "/healthz", scope::none, api_call::health, "Whether the node lives"}, &inspector::health},
+    {{"GET", "/readyz", scope::none, api_call::ready, "Whether it takes jobs"}, &inspector::ready},
+    {{"GET", "/jobs", scope::read, api_call::list_jobs, "The newest jobs"}, &inspector::jobs},
+    {{"POST", "/session", scope::read, api_call::begin_session, "Begin a browser's session"},
+     &inspector::begin_session},
+    {{"DELETE", "/session", scope::read, api_call::end_session, "End it"}, &inspector::end_session},
+  };
+  return all;
+}
+
 void inspector::handle(const http_exchange_ptr& exchange) {
   const auto& ask = exchange->request;
+  const std::string_view method = ask.method == "HEAD" ? "GET" : std::string_view{ask.method};
   auto page = http::web_page(ask.path);
-  const bool known =
-    page || ask.path == "/actors" || ask.path == "/metrics" || ask.path == "/healthz" || ask.path == "/readyz";
-  if (!known) {
-    exchange->respond(http::problem(http::kinds::unknown_path, "nothing is at " + ask.path));
-  } else if (ask.method != "GET" && ask.method != "HEAD") {
-    auto answer = http::problem(http::kinds::method_not_allowed, ask.path + " takes GET, HEAD");
-    answer.headers.add("Allow", "GET, HEAD");
-    exchange->respond(std::move(answer));
-  } else if (page) {
+  if (page && method == "GET") {
     exchange->respond(std::move(*page));
-  } else if (ask.path == "/actors") {
-    actors(exchange);
-  } else if (ask.path == "/metrics") {
-    metrics(exchange);
-  } else if (ask.path == "/readyz") {
-    ready(exchange);
-  } else {
-    exchange->respond(http::text_response(200, "ok\n"));
+    return;
   }
+  std::string allowed = page ? "GET, HEAD" : "";
+  for (const auto& each : calls()) {
+    if (each.where.path != ask.path)
+      continue;
+    if (each.where.method == method)
+      return carry_out(each, exchange);
+    allowed.append(allowed.empty() ? "" : ", ").append(each.where.method == "GET" ? "GET, HEAD" : each.where.method);
+  }
+  if (allowed.empty()) {
+    exchange->respond(http::problem(http::kinds::unknown_path, "nothing is at " + ask.path));
+    return;
+  }
+  auto answer = http::problem(http::kinds::method_not_allowed, ask.path + " takes " + allowed);
+  answer.headers.add("Allow", allowed);
+  exchange->respond(std::move(answer));
+}
+
+void inspector::carry_out(const port_call& which, const http_exchange_ptr& exchange) {
+  auto verdict = settings_.tokens->check(exchange->request, &which.where);
+  if (auto* refusal = std::get_if<http::response>(&verdict)) {
+    exchange->respond(std::move(*refusal));
+    return;
+  }
+  exchange->who = std::get<http::caller>(std::move(verdict));
+  (this->*which.carry_out)(exchange);
+}
+
+void inspector::health(const http_exchange_ptr& exchange) {
+  exchange->respond(http::text_response(200, "ok\n"));
 }
 
 void inspector::actors(const http_exchange_ptr& exchange) {
@@ -93,6 +149,47 @@ void inspector::ready(const http_exchange_ptr& exchange) {
     else
       exchange->respond(http::text_response(200, "ready\n"));
   });
+}
+
+// -- for who may read -------------------------------------------------------------------------------------------------
+
+void inspector::jobs(const http_exchange_ptr& exchange) {
+  ask_for_jobs(exchange, std::min<std::size_t>(2, readers_.size()));
+}
+
+void inspector::ask_for_jobs(const http_exchange_ptr& exchange, std::size_t tries) {
+  if (tries == 0) {
+    exchange->respond(http::problem(ec::timeout, "no reader answered"));
+    return;
+  }
+  job_filter newest;
+  newest.limit = jobs_shown;
+  request(readers_[next_reader_++ % readers_.size()], settings_.read_timeout, list_atom_v, std::move(newest))
+    .then(
+      [this, exchange](const expected<job_page>& page) {
+        if (!page) {
+          exchange->respond(http::problem(page.error()));
+          return;
+        }
+        auto items = nlohmann::json::array();
+        for (const auto& each : page->items)
+          items.push_back(to_api_json(each, settings_.clock()));
+        auto answer =
+          http::json_response(200, http::json_text({{"caller", exchange->who.name}, {"items", std::move(items)}}));
+        answer.headers.add("Cache-Control", "no-store");
+        exchange->respond(std::move(answer));
+      },
+      // The list may have been replaced meanwhile.
+      [this, exchange, tries](const caf::error&) { ask_for_jobs(exchange, readers_.empty() ? 0 : tries - 1); });
+}
+
+void inspector::begin_session(const http_exchange_ptr& exchange) {
+  const auto cookie = settings_.tokens->begin_session(exchange->who);
+  answer_session(exchange, cookie ? session_answer(*cookie) : http::problem(cookie.error()));
+}
+
+void inspector::end_session(const http_exchange_ptr& exchange) {
+  answer_session(exchange, session_answer(settings_.tokens->end_session(exchange->request)));
 }
 
 // -- gathering --------------------------------------------------------------------------------------------------------

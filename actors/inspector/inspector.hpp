@@ -1,11 +1,13 @@
 /// The INSPECTOR actor: answers the inspection port. See inspector_actor in interfaces.hpp.
 ///
-/// Needs no token and shows no job: counts, actors, health. What it shows of actors comes from the registry's atomic
-/// counters and so includes those that are stuck; what an actor says of itself is asked for with a short timeout and
-/// left out if it does not come. Losing this actor loses nothing.
+/// Without a token: counts, actors, health. Jobs are for a browser's session, or a token, that may read; sessions hold
+/// for the API, too. What it shows of actors comes from the registry's atomic counters and so includes those that are
+/// stuck; what an actor says of itself is asked for with a short timeout and left out if it does not come. Losing this
+/// actor loses nothing.
 #pragma once
 
 #include "actors/actor_base.hpp"
+#include "actors/http/api/token_table.hpp"
 #include "actors/http/message/exchange.hpp"
 #include "actors/inspector/actor_tree.hpp"
 #include "actors/interfaces.hpp"
@@ -22,6 +24,8 @@
 namespace kcx {
 
 struct inspector_settings {
+  /// Never null.
+  std::shared_ptr<http::token_table> tokens = nullptr;
   /// Shown on the page: version, pid, started_at, slots, http, inspect. No data_dir: no token is asked.
   nlohmann::json node = nlohmann::json::object();
   std::function<timestamp()> clock = wall_clock_now;
@@ -56,7 +60,20 @@ private:
     }
   };
 
+  /// What there is besides the page's files.
+  struct port_call {
+    http::route where;
+    void (inspector::*carry_out)(const http_exchange_ptr& exchange);
+  };
+  static const std::vector<port_call>& calls();
+
   void handle(const http_exchange_ptr& exchange);
+  void carry_out(const port_call& which, const http_exchange_ptr& exchange);
+  void health(const http_exchange_ptr& exchange);
+  void jobs(const http_exchange_ptr& exchange);
+  void ask_for_jobs(const http_exchange_ptr& exchange, std::size_t tries);
+  void begin_session(const http_exchange_ptr& exchange);
+  void end_session(const http_exchange_ptr& exchange);
   void actors(const http_exchange_ptr& exchange);
   void metrics(const http_exchange_ptr& exchange);
   void ready(const http_exchange_ptr& exchange);

@@ -239,6 +239,7 @@ child_factories make_factories(node_context& context) {
     settings.node = describe(context);
     // Without a token: where the admin token lies is nobody's business.
     settings.node.erase("data_dir");
+    settings.tokens = context.tokens;
     return parent.spawn<inspector>(others.readers, std::move(settings));
   };
   return make;

@@ -1,4 +1,4 @@
-"""A page in a real browser uses the API from another origin, as docs/http_api.md shows it."""
+"""Pages in a real browser: one of another origin that uses the API, as docs/http_api.md shows it, and the dashboard."""
 import http.server
 import queue
 import re
@@ -65,6 +65,11 @@ def pages():
     server.server_close()
 
 
+def browser_command(tmp_path):
+    return [shutil.which("chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--no-first-run", "--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"]
+
+
 @pytest.fixture
 def open_page(tmp_path):
     """Opens an address in a browser that is gone when the test is."""
@@ -73,8 +78,7 @@ def open_page(tmp_path):
     def open_address(address):
         # Its sandbox needs what containers and root lack; the page is the test's own.
         browsers.append(subprocess.Popen(
-            [shutil.which("chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-             "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}", "--remote-debugging-port=0", address],
+            [*browser_command(tmp_path), "--remote-debugging-port=0", address],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
 
     yield open_address
@@ -109,3 +113,30 @@ def test_a_page_of_another_origin_reads_nothing(start_node, pages, open_page):
     </script>"""
     open_page(pages.origin)
     assert pages.wait_until_shown("done").split() == ["refused", "refused", "done"]
+
+
+def page_at(address, tmp_path):
+    """What the page has become after its first seconds."""
+    return subprocess.run([*browser_command(tmp_path), "--virtual-time-budget=3000", "--dump-dom", address],
+                          capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_the_dashboard_shows_jobs_to_who_has_its_address(node, tmp_path):
+    node.run("true", name="for-the-dashboard")
+    address = node.cli("dashboard").stdout.strip()
+    assert address.startswith(node.inspect + "/#code=")
+    page = page_at(address, tmp_path)
+    assert "Signed in as admin" in page
+    assert "for-the-dashboard" in page
+    # The cookie is the browser's and lasts.
+    assert "for-the-dashboard" in page_at(node.inspect, tmp_path)
+    # The address is used up.
+    again = page_at(address, tmp_path / "another")
+    assert "Not signed in: " in again and "for-the-dashboard" not in again
+
+
+def test_the_dashboard_shows_no_job_without_its_address(node, tmp_path):
+    node.run("true", name="for-the-dashboard")
+    page = page_at(node.inspect, tmp_path)
+    assert "http_bridge" in page
+    assert "kcx dashboard" in page and "for-the-dashboard" not in page

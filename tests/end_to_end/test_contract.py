@@ -332,6 +332,7 @@ WAYS = {
     ("revokeToken", "404"): request("DELETE", "/v1/tokens/999999"),
     ("beginSession", "204"): request("POST", "/v1/session"),
     ("endSession", "204"): request("DELETE", "/v1/session"),
+    ("makeSessionCode", "201"): request("POST", "/v1/session/code"),
     ("putWebhook", "200"): request("PUT", "/v1/projects/a/b/webhook", {"url": "http://127.0.0.1:1/"}),
     ("putWebhook", "400"): request("PUT", "/v1/projects/web/webhook", b"{"),
     ("putWebhook", "415"): request("PUT", "/v1/projects/web/webhook", b"x", Content_Type="text/plain"),

@@ -206,6 +206,10 @@ void add_other_commands(CLI::App& app, invocation& to) {
     list, "--limit", "N", "At most N jobs [50]", to.list.limit,
     [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");
 
+  add_command(app, to, "dashboard", verb::dashboard, "Print an address that opens the dashboard with your rights")
+    .footer(
+      "It ends in a code that works once, within a minute. The browser is then signed in for 12 hours, on the API,\n"
+      "too; what it may do is what the token of this command may do.");
   auto& node = add_group(app, "node", "The node itself");
   add_command(node, to, "status", verb::node_status, "Show the node, its workers and how many jobs are in which state");
   add_command(node, to, "drain", verb::node_drain, "Take no new jobs, let running ones end, then stop the node");

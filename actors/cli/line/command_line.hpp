@@ -42,6 +42,7 @@ enum class verb : std::uint8_t {
   token_revoke,
   node_status,
   node_drain,
+  dashboard,
   node_slots,
   node_backup,
   node_doctor,

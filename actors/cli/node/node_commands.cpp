@@ -106,6 +106,24 @@ int node_drain(const invocation& what) {
   return flushed(code);
 }
 
+int dashboard_address(const invocation& what) {
+  node_client node{what.where};
+  int code = exit_codes::success;
+  const auto about = get_or_tell(what, node, "GET", "/v1/node", code);
+  if (!about)
+    return code;
+  const auto made = get_or_tell(what, node, "POST", "/v1/session/code", code);
+  if (!made)
+    return code;
+  // Behind a #, which no browser sends on and no log holds.
+  const auto address = about->value("inspect", "") + "/#code=" + made->value("code", "");
+  if (what.json)
+    std::cout << dumped({{"url", address}, {"expires_at", made->value("expires_at", "")}});
+  else
+    std::cout << address << '\n';
+  return flushed(code);
+}
+
 int node_backup(const invocation& what) {
   const auto data = data_directory_of(what);
   if (!data)

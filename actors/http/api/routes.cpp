@@ -37,6 +37,7 @@ constexpr route table[] = {
   {"DELETE", "/v1/tokens/{id}", scope::admin, api_call::revoke_token, "Revoke a token"},
   {"POST", "/v1/session", scope::read, api_call::begin_session, "Begin a browser's session"},
   {"DELETE", "/v1/session", scope::read, api_call::end_session, "End a browser's session"},
+  {"POST", "/v1/session/code", scope::read, api_call::make_session_code, "Make a one-time code that begins one"},
   {"GET", "/v1/webhooks", scope::admin, api_call::list_webhooks, "Webhooks of projects"},
   {"PUT", "/v1/projects/{name}/webhook", scope::admin, api_call::put_webhook, "Tell a project's jobs to an address"},
   {"DELETE", "/v1/projects/{name}/webhook", scope::admin, api_call::remove_webhook, "Tell them no more"},

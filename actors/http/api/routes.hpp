@@ -50,6 +50,7 @@ enum class api_call : std::uint8_t {
   revoke_token,
   begin_session,
   end_session,
+  make_session_code,
   list_webhooks,
   put_webhook,
   remove_webhook,

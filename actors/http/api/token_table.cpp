@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::string_view cookie_name = "kcx_session";
 
+/// Sessions, and codes, of one token. More are the work of a program that should use the token itself.
+constexpr std::ptrdiff_t most_passes = 1'000;
+
 constexpr std::uint32_t bit(scope which) noexcept {
   return 1U << static_cast<unsigned>(which);
 }
@@ -75,7 +78,8 @@ void token_table::remove(std::int64_t id) {
     return;
   by_digest_.erase(at->second.token.what.digest);
   tokens_.erase(at);
-  std::erase_if(sessions_, [id](const auto& each) { return each.second.token == id; });
+  for (auto* all : {&sessions_, &codes_})
+    std::erase_if(*all, [id](const auto& each) { return each.second.token == id; });
 }
 
 std::vector<token_record> token_table::list() const {
@@ -101,10 +105,17 @@ std::optional<caller> token_table::identify_session(const request& ask) const {
   const auto at = sessions_.find(token_digest(*value));
   if (at == sessions_.end() || at->second.ends <= options_.clock())
     return std::nullopt;
-  return caller{at->second.token, {}, at->first};
+  return caller{at->second.token, {}, at->first, {}};
 }
 
-std::optional<caller> token_table::identify(const request& ask, std::string& why) const {
+std::optional<caller> token_table::identify_code(const std::string& digest) const {
+  const auto at = codes_.find(digest);
+  if (at == codes_.end() || at->second.ends <= options_.clock())
+    return std::nullopt;
+  return caller{at->second.token, {}, {}, digest};
+}
+
+std::optional<caller> token_table::identify(const request& ask, bool begins_session, std::string& why) const {
   const auto header = ask.headers.find("Authorization");
   if (!header) {
     why = "this call needs the header Authorization: Bearer <token>";
@@ -117,14 +128,15 @@ std::optional<caller> token_table::identify(const request& ask, std::string& why
   const auto token = bearer_token(*header);
   if (!token)
     return std::nullopt;
-  why = "the token is not valid; the admin token is in the data directory's admin.token";
+  why = begins_session ? "the token or one-time code is not valid; a code works once, for a minute: make another one"
+                       : "the token is not valid; the admin token is in the data directory's admin.token";
   // By digest: how long a look-up takes tells nothing about a token that has another one.
   const auto digest = token_digest(*token);
   if (!options_.admin_digest.empty() && constant_time_equal(digest, options_.admin_digest))
     return caller{};
   const auto at = by_digest_.find(digest);
   if (at == by_digest_.end() || !constant_time_equal(digest, at->first))
-    return std::nullopt;
+    return begins_session ? identify_code(digest) : std::nullopt;
   return caller{at->second};
 }
 
@@ -137,7 +149,7 @@ std::variant<caller, response> token_table::check(const request& ask, const rout
     return caller{};
   const std::lock_guard lock{mutex_};
   std::string why;
-  auto who = identify(ask, why);
+  auto who = identify(ask, where != nullptr && where->call == api_call::begin_session, why);
   if (!who)
     return problem(ec::unauthorized, why);
   who->name = "admin";
@@ -225,12 +237,29 @@ header_fields token_table::rate_fields(std::int64_t token) const {
 
 // -- browser sessions -------------------------------------------------------------------------------------------------
 
-std::string token_table::begin_session(const caller& who) {
-  const auto value = make_token();
-  const auto now = options_.clock();
+void token_table::add_pass(passes& to, const std::string& text, const caller& who, timestamp ends) const {
+  std::erase_if(to, [now = options_.clock()](const auto& each) { return each.second.ends <= now; });
+  const auto same = [&who](const auto& each) { return each.second.token == who.token; };
+  if (std::ranges::count_if(to, same) >= most_passes)
+    to.erase(std::min_element(to.begin(), to.end(), [&same](const auto& a, const auto& b) {
+      return std::pair{!same(a), a.second.ends} < std::pair{!same(b), b.second.ends};
+    }));
+  to[token_digest(text)] = {who.token, ends};
+}
+
+token_table::one_time_code token_table::make_code(const caller& who) {
+  one_time_code made{"kcx_code_" + make_token(), options_.clock() + options_.code_time};
   const std::lock_guard lock{mutex_};
-  std::erase_if(sessions_, [now](const auto& each) { return each.second.ends <= now; });
-  sessions_[token_digest(value)] = {who.token, now + options_.session_time};
+  add_pass(codes_, made.text, who, made.expires_at);
+  return made;
+}
+
+expected<std::string> token_table::begin_session(const caller& who) {
+  const auto value = make_token();
+  const std::lock_guard lock{mutex_};
+  if (!who.code.empty() && codes_.erase(who.code) == 0)
+    return error{ec::unauthorized, "the one-time code was used already; make another one", {}};
+  add_pass(sessions_, value, who, options_.clock() + options_.session_time);
   return cookie(value, std::chrono::duration_cast<std::chrono::seconds>(options_.session_time), options_.secure);
 }
 

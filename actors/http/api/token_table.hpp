@@ -38,6 +38,8 @@ public:
     std::int32_t rate_limit = 0;
     /// How long a browser's session lasts.
     std::chrono::milliseconds session_time = std::chrono::hours{12};
+    /// How long a one-time code waits for its use.
+    std::chrono::milliseconds code_time = std::chrono::minutes{1};
     /// Sessions are for TLS only.
     bool secure = false;
     std::function<timestamp()> clock = wall_clock_now;
@@ -48,7 +50,7 @@ public:
   // -- what there is -------------------------------------------------------------------------------------------------
 
   void add(const token_record& token);
-  /// It is refused from now on, and so are the sessions made with it.
+  /// It is refused from now on, and so are the sessions and codes made with it.
   void remove(std::int64_t id);
   [[nodiscard]] std::vector<token_record> list() const;
   /// The tokens used since the last call.
@@ -72,8 +74,16 @@ public:
 
   // -- browser sessions ----------------------------------------------------------------------------------------------
 
-  /// A new session with the rights of the token the request came with, as a Set-Cookie value. Lost when the node stops.
-  [[nodiscard]] std::string begin_session(const caller& who);
+  struct one_time_code {
+    std::string text;
+    timestamp expires_at;
+  };
+  /// A code for a link: instead of a token it begins one session with the caller's rights, and does nothing else. Lost
+  /// when the node stops.
+  [[nodiscard]] one_time_code make_code(const caller& who);
+  /// A new session with the rights of the token, session or code the request came with, as a Set-Cookie value. Lost
+  /// when the node stops. unauthorized if another request was faster with the same code.
+  [[nodiscard]] expected<std::string> begin_session(const caller& who);
   /// Ends the session of the request's cookie; the Set-Cookie value that makes the browser forget it.
   [[nodiscard]] std::string end_session(const request& ask);
 
@@ -85,14 +95,19 @@ private:
     double left = 0;
     timestamp refilled;
   };
-  struct session {
+  /// A session or a code, by its digest.
+  struct pass {
     std::int64_t token = 0;
     timestamp ends;
   };
+  using passes = std::unordered_map<std::string, pass>;
 
   /// Who is behind the request's header or cookie, but for the name. Nothing, with the reason, if nobody is.
-  std::optional<caller> identify(const request& ask, std::string& why) const;
+  std::optional<caller> identify(const request& ask, bool begins_session, std::string& why) const;
   std::optional<caller> identify_session(const request& ask) const;
+  std::optional<caller> identify_code(const std::string& digest) const;
+  /// Adds one. Those that have ended go, and of one token's too many the one that ends first.
+  void add_pass(passes& to, const std::string& text, const caller& who, timestamp ends) const;
   [[nodiscard]] bool has_expired(const entry& each) const;
   [[nodiscard]] std::int32_t limit_of(const entry& each) const;
   void refill(entry& each, timestamp now) const;
@@ -101,7 +116,8 @@ private:
   mutable std::mutex mutex_;
   std::map<std::int64_t, entry> tokens_;
   std::unordered_map<std::string, std::int64_t> by_digest_;
-  std::unordered_map<std::string, session> sessions_;
+  passes sessions_;
+  passes codes_;
   mutable std::map<std::int64_t, timestamp> uses_;
 };
 

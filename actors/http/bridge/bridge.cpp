@@ -150,6 +150,7 @@ void http_bridge::dispatch(const http::route& where, const call& ask) {
   case api_call::revoke_token: return revoke_token(ask);
   case api_call::begin_session: return begin_session(ask);
   case api_call::end_session: return end_session(ask);
+  case api_call::make_session_code: return make_session_code(ask);
   case api_call::list_webhooks: return list_webhooks(ask);
   case api_call::put_webhook: return put_webhook(ask);
   case api_call::remove_webhook: return remove_webhook(ask);

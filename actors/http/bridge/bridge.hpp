@@ -279,6 +279,7 @@ private:
   void end_open_calls();
   void begin_session(const call& ask);
   void end_session(const call& ask);
+  void make_session_code(const call& ask);
 
   // -- webhooks (webhooks.cpp) ---------------------------------------------------------------------------------------
 

@@ -269,9 +269,12 @@ void http_bridge::end_open_calls() {
 // -- browser sessions -------------------------------------------------------------------------------------------------
 
 void http_bridge::begin_session(const call& ask) {
+  const auto cookie = settings_.tokens->begin_session(ask.who());
+  if (!cookie)
+    return ask.answer(cookie.error());
   http::response answer;
   answer.status = 204;
-  answer.headers.add("Set-Cookie", settings_.tokens->begin_session(ask.who()));
+  answer.headers.add("Set-Cookie", *cookie);
   answer.headers.add("Cache-Control", "no-store");
   ask.answer(std::move(answer));
 }
@@ -282,6 +285,14 @@ void http_bridge::end_session(const call& ask) {
   answer.headers.add("Set-Cookie", settings_.tokens->end_session(ask.request()));
   ask.answer(std::move(answer));
   end_open_calls();
+}
+
+void http_bridge::make_session_code(const call& ask) {
+  const auto made = settings_.tokens->make_code(ask.who());
+  const nlohmann::json document{{"code", made.text}, {"expires_at", to_rfc3339(made.expires_at)}};
+  auto answer = http::json_response(201, http::json_text(document));
+  answer.headers.add("Cache-Control", "no-store");
+  ask.answer(std::move(answer));
 }
 
 } // namespace kcx

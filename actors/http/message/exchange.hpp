@@ -22,6 +22,8 @@ struct caller {
   std::string name = {};
   /// Of whom came by a browser's session: the digest of its cookie.
   std::string session = {};
+  /// Of whom came by a one-time code: the digest of that.
+  std::string code = {};
 };
 
 } // namespace http

@@ -1,9 +1,11 @@
-// The inspection page: asks /actors once a second and shows the answer. Everything from the node is set as text, never
-// as markup.
+// The inspection page: asks /actors once a second and shows the answer; /jobs, too, once it is signed in. Everything from
+// the node is set as text, never as markup.
 'use strict';
 
 const period = 1000;
 let before = null;
+let api = null;
+let signedIn = true; // until the node says otherwise
 
 const byId = (id) => document.getElementById(id);
 
@@ -118,7 +120,77 @@ function show(answer) {
   const seconds = before ? (now - before.now) / 1000 : 0;
   byId('actors').replaceChildren(
     ...tree(answer.actors).map((each) => row(each, before?.actors.get(each.actor.id), seconds)));
+  api = node.http ?? null;
   before = { now, actors: new Map(answer.actors.map((each) => [each.id, each])) };
+}
+
+// Where the API is for this browser: under the name by which it reached this page, for which its cookie holds.
+function logAddress(job) {
+  const address = new URL(`/v1/jobs/${job.id}/log`, api);
+  address.hostname = location.hostname;
+  return address.href;
+}
+
+function jobRow(job) {
+  const line = document.createElement('tr');
+  const log = element('td');
+  if (api && job.attempt > 0) {
+    const link = element('a', 'log');
+    link.href = logAddress(job);
+    log.append(link);
+  }
+  line.append(
+    element('td', job.id, 'number'),
+    element('td', job.state.replace('_', ' '), `state ${job.state}`),
+    element('td', job.reason ?? ''),
+    element('td', job.name ?? ''),
+    element('td', job.project ?? ''),
+    element('td', job.queue ?? ''),
+    element('td', duration(job.duration_s === null ? null : job.duration_s * 1000), 'number'),
+    element('td', new Date(job.created_at).toLocaleString()),
+    log,
+  );
+  return line;
+}
+
+function showSession(words, isIn) {
+  signedIn = isIn;
+  byId('session').textContent = words;
+  byId('sign-out').hidden = !isIn;
+  byId('jobs-section').hidden = !isIn;
+}
+
+async function problemText(answer) {
+  const problem = await answer.json().catch(() => null);
+  return problem?.detail ?? `the node answers ${answer.status}`;
+}
+
+// An address from `kcx dashboard` ends in a one-time code behind the #, which browsers send nowhere by themselves.
+async function signIn() {
+  const code = new URLSearchParams(location.hash.slice(1)).get('code');
+  if (code === null) return;
+  history.replaceState(null, '', location.pathname);
+  const answer = await fetch('/session', { method: 'POST', headers: { Authorization: `Bearer ${code}` } });
+  if (answer.ok) signedIn = true;
+  else showSession(`Not signed in: ${await problemText(answer)}`, false);
+}
+
+async function signOut() {
+  const answer = await fetch('/session', { method: 'DELETE' });
+  if (answer.ok || answer.status === 401) showSession('Signed out', false);
+}
+
+async function pollJobs() {
+  if (!signedIn) return;
+  const answer = await fetch('/jobs', { cache: 'no-store', signal: AbortSignal.timeout(5000) });
+  if (answer.status === 401 || answer.status === 403) {
+    showSession('The address that "kcx dashboard" prints shows the jobs, too', false);
+    return;
+  }
+  if (!answer.ok) throw new Error(await problemText(answer));
+  const { caller, items } = await answer.json();
+  showSession(`Signed in as ${caller}`, true);
+  byId('jobs').replaceChildren(...items.map(jobRow));
 }
 
 async function poll() {
@@ -127,6 +199,7 @@ async function poll() {
     const answer = await fetch('/actors', { cache: 'no-store', signal: AbortSignal.timeout(5000) });
     if (!answer.ok) throw new Error(`the node answers ${answer.status}`);
     show(await answer.json());
+    await pollJobs();
     link.textContent = 'live';
     link.className = 'live';
   } catch (failure) {
@@ -137,4 +210,6 @@ async function poll() {
   setTimeout(poll, document.hidden ? 5 * period : period);
 }
 
-poll();
+byId('sign-out').addEventListener('click', signOut);
+window.addEventListener('hashchange', signIn);
+signIn().catch((failure) => showSession(`Not signed in: ${failure.message}`, false)).finally(poll);

@@ -25,6 +25,23 @@ bool has(const std::optional<http::response>& answer, std::string_view line) {
   return answer && answer->body.find(line) != std::string::npos;
 }
 
+unsigned status(const std::shared_ptr<std::optional<http::response>>& answer) {
+  return *answer ? (*answer)->status : 0;
+}
+
+http::header_fields bearing(std::string_view token) {
+  http::header_fields fields;
+  fields.add("Authorization", "Bearer " + std::string{token});
+  return fields;
+}
+
+http::header_fields with_cookie(const http::response& answer) {
+  const auto set = std::string{answer.headers.find("Set-Cookie").value_or("")};
+  http::header_fields fields;
+  fields.add("Cookie", set.substr(0, set.find(';')));
+  return fields;
+}
+
 } // namespace
 
 CAF_TEST(the actors are shown with their figures and what they say) {
@@ -129,4 +146,43 @@ CAF_TEST(other paths and methods are refused) {
   CAF_CHECK_EQUAL((*slot)->status, 405u);
   CAF_CHECK_EQUAL(std::string{(*slot)->headers.find("Allow").value_or("")}, "GET, HEAD");
   CAF_CHECK_EQUAL(unsigned{(*inspector.ask("HEAD", "/"))->status}, 200u);
+}
+
+CAF_TEST(jobs are shown to who may read alone) {
+  inspector_harness inspector;
+  inspector.jobs.resize(1);
+  inspector.jobs[0].id = job_id{7};
+  CAF_CHECK_EQUAL(status(inspector.ask("GET", "/jobs")), 401u);
+  CAF_CHECK_EQUAL(status(inspector.ask("GET", "/jobs", bearing("another"))), 401u);
+  const auto shown = body_of(*inspector.ask("GET", "/jobs", bearing(inspector_harness::admin_token)));
+  CAF_CHECK_EQUAL(shown["caller"].get<std::string>(), "admin");
+  CAF_CHECK_EQUAL(shown["items"][0]["id"].get<int>(), 7);
+}
+
+CAF_TEST(jobs that no reader tells are no empty list) {
+  inspector_harness inspector;
+  inspector.reader_silent = true;
+  const auto slot = inspector.ask("GET", "/jobs", bearing(inspector_harness::admin_token));
+  inspector.advance(1'001ms);
+  CAF_CHECK_EQUAL(status(slot), 503u);
+}
+
+CAF_TEST(a code signs a browser in once until it signs out) {
+  inspector_harness inspector;
+  const auto code = inspector.tokens().make_code({}).text;
+  CAF_CHECK_EQUAL(status(inspector.ask("GET", "/jobs", bearing(code))), 401u);
+  const auto begun = inspector.ask("POST", "/session", bearing(code));
+  CAF_REQUIRE_EQUAL(status(begun), 204u);
+  const auto cookie = with_cookie(**begun);
+  CAF_CHECK_EQUAL(status(inspector.ask("GET", "/jobs", cookie)), 200u);
+  CAF_CHECK_EQUAL(status(inspector.ask("POST", "/session", bearing(code))), 401u);
+  CAF_CHECK_EQUAL(status(inspector.ask("DELETE", "/session", cookie)), 204u);
+  CAF_CHECK_EQUAL(status(inspector.ask("GET", "/jobs", cookie)), 401u);
+}
+
+CAF_TEST(a session is no page to get) {
+  inspector_harness inspector;
+  const auto refused = inspector.ask("GET", "/session");
+  CAF_CHECK_EQUAL(status(refused), 405u);
+  CAF_CHECK_EQUAL((*refused)->headers.find("Allow").value_or(""), "POST, DELETE");
 }

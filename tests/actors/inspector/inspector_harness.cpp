@@ -1,5 +1,6 @@
 #include "tests/actors/inspector/inspector_harness.hpp"
 
+#include "actors/http/message/auth.hpp"
 #include "actors/inspector/inspector.hpp"
 #include "actors/interfaces.hpp"
 
@@ -40,7 +41,12 @@ private:
 reader_actor::behavior_type fake_reader(reader_actor::pointer self, harness* owner) {
   return {
     [](get_atom, job_id) { return expected<job_record>{no_such}; },
-    [](list_atom, const job_filter&) { return expected<job_page>{no_such}; },
+    [=](list_atom, const job_filter&) {
+      auto promise = self->make_response_promise<expected<job_page>>();
+      if (!owner->reader_silent)
+        promise.deliver(expected<job_page>{job_page{owner->jobs, {}}});
+      return promise;
+    },
     [](log_atom, job_id, std::int32_t) { return expected<log_location>{no_such}; },
     [=](stats_atom) {
       auto promise = self->make_response_promise<expected<queue_stats>>();
@@ -78,6 +84,8 @@ struct inspector_harness::impl {
   status_actor database;
   reader_actor reader;
   inspector_actor inspector;
+  std::shared_ptr<http::token_table> tokens = std::make_shared<http::token_table>(
+    http::token_table::options{.admin_digest = http::token_digest(harness::admin_token)});
   std::vector<inspector_actor> former;
 
   void settle() {
@@ -87,6 +95,7 @@ struct inspector_harness::impl {
 
   void start_inspector() {
     inspector_settings settings;
+    settings.tokens = tokens;
     settings.node = {{"version", "1.2.3"}};
     settings.clock = [] { return timestamp{std::chrono::seconds{100}}; };
     inspector = system.spawn<kcx::inspector>(std::vector{reader}, std::move(settings));
@@ -109,12 +118,13 @@ inspector_harness::~inspector_harness() {
   impl_->settle();
 }
 
-std::shared_ptr<std::optional<http::response>> inspector_harness::ask(const std::string& method,
-                                                                      const std::string& path) {
+std::shared_ptr<std::optional<http::response>>
+inspector_harness::ask(const std::string& method, const std::string& path, http::header_fields headers) {
   auto slot = std::make_shared<std::optional<http::response>>();
   auto exchange = std::make_shared<http_exchange>();
   exchange->request.method = method;
   exchange->request.path = path;
+  exchange->request.headers = std::move(headers);
   exchange->respond = [slot](http::response answer) {
     *slot = std::move(answer);
     return true;
@@ -122,6 +132,10 @@ std::shared_ptr<std::optional<http::response>> inspector_harness::ask(const std:
   caf::anon_send(impl_->inspector, http_atom_v, http_exchange_ptr{std::move(exchange)});
   impl_->settle();
   return slot;
+}
+
+http::token_table& inspector_harness::tokens() {
+  return *impl_->tokens;
 }
 
 void inspector_harness::advance(std::chrono::milliseconds by) {

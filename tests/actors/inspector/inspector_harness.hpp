@@ -1,6 +1,7 @@
 /// An inspector among fake actors, under a scheduler and a clock that stand still until told.
 #pragma once
 
+#include "actors/http/api/token_table.hpp"
 #include "actors/http/message/message.hpp"
 #include "storage/job_reader.hpp"
 
@@ -10,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace kcx::test {
 
@@ -20,12 +23,17 @@ public:
   inspector_harness(const inspector_harness&) = delete;
   inspector_harness& operator=(const inspector_harness&) = delete;
 
+  static constexpr std::string_view admin_token = "the-admin-token";
   queue_stats stats;
+  std::vector<job_record> jobs;
   bool reader_silent = false;
   bool database_silent = false;
 
   /// The slot holds the answer once it came.
-  std::shared_ptr<std::optional<http::response>> ask(const std::string& method, const std::string& path);
+  std::shared_ptr<std::optional<http::response>> ask(const std::string& method, const std::string& path,
+                                                     http::header_fields headers = {});
+  /// Those of this node.
+  [[nodiscard]] http::token_table& tokens();
   void advance(std::chrono::milliseconds by);
   /// Id of the inspector and of the fake database.
   [[nodiscard]] std::uint64_t inspector_id() const;

@@ -161,6 +161,57 @@ CAF_TEST(a browser calls with its cookie until the session ends) {
   CAF_CHECK_EQUAL(call("GET", "/v1/jobs"), 401u);
 }
 
+CAF_TEST(a code begins one session with the rights of its token) {
+  bridge_harness bridge;
+  const auto token = made_token(bridge, R"({"name":"ci","scopes":["read"]})");
+  const auto made = bridge.ask("POST", "/v1/session/code", {{}, {}, true, token});
+  CAF_REQUIRE_EQUAL(made->status(), 201u);
+  CAF_CHECK_EQUAL(made->header("Cache-Control"), "no-store");
+  const auto code = made->json()["code"].get<std::string>();
+  CAF_CHECK_EQUAL(made->json()["expires_at"].get<std::string>(), to_rfc3339(bridge.now + 1min));
+  // It is no token.
+  CAF_CHECK_EQUAL(status_with(bridge, code, "GET", "/v1/jobs"), 401u);
+  CAF_CHECK_EQUAL(status_with(bridge, code, "DELETE", "/v1/session"), 401u);
+  const auto begun = bridge.ask("POST", "/v1/session", {{}, {}, true, code});
+  CAF_REQUIRE_EQUAL(begun->status(), 204u);
+  const auto set = begun->header("Set-Cookie");
+  const auto call = [&](const char* target) {
+    return bridge.ask("GET", target, {{}, {{"Cookie", set.substr(0, set.find(';'))}}, false, {}})->status();
+  };
+  CAF_CHECK_EQUAL(call("/v1/jobs"), 200u);
+  CAF_CHECK_EQUAL(call("/v1/tokens"), 403u);
+  CAF_CHECK_EQUAL(status_with(bridge, code, "POST", "/v1/session"), 401u);
+}
+
+CAF_TEST(a code ends with its minute and with its token) {
+  bridge_harness bridge;
+  const auto token = made_token(bridge, R"({"name":"ci","scopes":["read"]})");
+  const auto code_of = [&](const std::string& by) {
+    return bridge.ask("POST", "/v1/session/code", {{}, {}, true, by})->json()["code"].get<std::string>();
+  };
+  const auto late = code_of(std::string{bridge_harness::token});
+  bridge.now += 1min;
+  CAF_CHECK_EQUAL(status_with(bridge, late, "POST", "/v1/session"), 401u);
+  const auto orphan = code_of(token);
+  bridge.ask("DELETE", "/v1/tokens/1");
+  CAF_CHECK_EQUAL(status_with(bridge, orphan, "POST", "/v1/session"), 401u);
+}
+
+CAF_TEST(one token has a thousand codes at the most and takes none from another) {
+  bridge_harness bridge;
+  const auto other = bridge.tokens->make_code(http::caller{}).text;
+  made_token(bridge, R"({"name":"ci","scopes":["read"]})");
+  const http::caller greedy{1};
+  const auto first = bridge.tokens->make_code(greedy).text;
+  bridge.now += 1ms;
+  std::string last;
+  for (int i = 0; i < 1'000; ++i)
+    last = bridge.tokens->make_code(greedy).text;
+  CAF_CHECK_EQUAL(status_with(bridge, first, "POST", "/v1/session"), 401u);
+  CAF_CHECK_EQUAL(status_with(bridge, last, "POST", "/v1/session"), 204u);
+  CAF_CHECK_EQUAL(status_with(bridge, other, "POST", "/v1/session"), 204u);
+}
+
 CAF_TEST(a session ends with its token and with its time) {
   bridge_harness bridge;
   const auto cookie_of = [&](const std::string& token) {
