@@ -44,7 +44,7 @@ def start_in(make_node, cgroup, **options):
 
 
 @pytest.mark.parametrize("delegated", ["pids"], indirect=True)
-def test_the_processes_of_a_job_are_counted_together(make_node, delegated):
+def test_the_processes_of_a_job_are_counted_together(delegated, make_node):
     node = start_in(make_node, delegated)
     seconds = unique_sleep()
     script = f"(for i in 1 2 3 4 5 6 7 8 9; do sleep {seconds} & done; echo all) 2>&1; kill $(jobs -p) 2>/dev/null; true"
@@ -57,7 +57,7 @@ def test_the_processes_of_a_job_are_counted_together(make_node, delegated):
 
 
 @pytest.mark.parametrize("delegated", ["cpu"], indirect=True)
-def test_the_cpus_of_a_job_are_bounded_together(make_node, delegated):
+def test_the_cpus_of_a_job_are_bounded_together(delegated, make_node):
     node = start_in(make_node, delegated)
     busy = "import time; end = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
     program = f"{sys.executable} -c '{busy}'"
@@ -72,7 +72,7 @@ def test_the_cpus_of_a_job_are_bounded_together(make_node, delegated):
 
 
 @pytest.mark.parametrize("delegated", ["memory"], indirect=True)
-def test_the_memory_of_a_job_is_counted_together(make_node, delegated):
+def test_the_memory_of_a_job_is_counted_together(delegated, make_node):
     node = start_in(make_node, delegated)
     hold = f"{sys.executable} -c 'import time; x = b\"x\" * (60 << 20); time.sleep(1)'"
     job = node.run(f"{hold} & {hold}; wait", limits={"memory_bytes": 100 << 20})
