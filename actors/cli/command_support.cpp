@@ -104,4 +104,32 @@ std::optional<json> get_or_tell(const invocation& what, node_client& node, std::
   return std::nullopt;
 }
 
+int for_each_id(const invocation& what, const each_call& each) {
+  node_client node{what.where};
+  auto documents = json::array();
+  int code = 0;
+  for (const auto id : what.ids) {
+    auto answer = get_or_tell(what, node, each.method, each.target(id), code, each.body);
+    if (!answer)
+      continue;
+    documents.push_back(answer->is_null() ? json{{"id", id}, {each.done, true}} : *std::move(answer));
+    if (!what.json)
+      std::cout << each.line(id, documents.back()) << '\n';
+  }
+  if (what.json && !documents.empty())
+    std::cout << dumped(what.ids.size() == 1 ? documents.front() : json{{"items", documents}});
+  return each.makes_jobs ? flushed_or_told(code, documents) : flushed(code);
+}
+
+int once(const invocation& what, std::string_view method, const std::string& target, const json& body,
+         const std::function<std::string(const json&)>& line) {
+  node_client node{what.where};
+  int code = 0;
+  const auto answer = get_or_tell(what, node, method, target, code, body);
+  if (!answer)
+    return code;
+  std::cout << (what.json ? dumped(*answer) : line(*answer) + '\n');
+  return flushed(code);
+}
+
 } // namespace kcx::cli

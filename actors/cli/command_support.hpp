@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,5 +43,24 @@ int tell_follow_end(const invocation& what, std::int64_t id, const follow_result
 [[nodiscard]] std::optional<nlohmann::json> get_or_tell(const invocation& what, node_client& node,
                                                         std::string_view method, const std::string& target, int& code,
                                                         const nlohmann::json& body = nullptr);
+
+/// The same call for each number of the command line.
+struct each_call {
+  std::string_view method;
+  std::function<std::string(std::int64_t)> target;
+  nlohmann::json body = nullptr;
+  /// The answer as a line.
+  std::function<std::string(std::int64_t, const nlohmann::json&)> line;
+  /// What --json prints where the answer has no body: {"id":3,"removed":true}.
+  const char* done = "done";
+  /// Each answer is a job that was made.
+  bool makes_jobs = false;
+};
+/// Prints one line each, or with --json one document, or several as items; the exit code.
+int for_each_id(const invocation& what, const each_call& each);
+
+/// One call that is about no numbers; prints its answer as JSON, or `line` of it. The exit code.
+int once(const invocation& what, std::string_view method, const std::string& target, const nlohmann::json& body,
+         const std::function<std::string(const nlohmann::json&)>& line);
 
 } // namespace kcx::cli

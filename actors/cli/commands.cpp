@@ -7,6 +7,7 @@
 #include "actors/cli/jobs/job_commands.hpp"
 #include "actors/cli/jobs/queue_commands.hpp"
 #include "actors/cli/jobs/run_commands.hpp"
+#include "actors/cli/jobs/webhook_commands.hpp"
 #include "actors/cli/line/completion.hpp"
 #include "actors/cli/node/node_commands.hpp"
 #include "actors/cli/node/tokens.hpp"
@@ -26,6 +27,11 @@ int carry_out(const invocation& what) {
   case verb::cancel: return cancel_jobs(what);
   case verb::events: return follow_events(what);
   case verb::list: return list_jobs(what);
+  case verb::webhook_set: return set_webhook(what);
+  case verb::webhook_list: return list_webhooks(what);
+  case verb::webhook_remove: return remove_webhook(what);
+  case verb::deliveries_list: return list_deliveries(what);
+  case verb::deliveries_redeliver: return redeliver(what);
   case verb::token_create: return token_create(what);
   case verb::token_list: return token_list(what);
   case verb::token_revoke: return token_revoke(what);

@@ -146,3 +146,20 @@ def test_a_crash_of_the_sender_loses_nothing(make_node, receiver):
         node.post("/v1/node/faults", {"actor": "webhook_sender"}, status=202)
         told = json.loads(receiver.take()[2])["job"]
         assert settled(node, told, "delivered")
+
+
+def test_the_command_line_sets_lists_and_sends_again(node, receiver, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n", encoding="ascii")
+    assert node.cli("webhook", "set", "web", receiver.url, "--secret-file", secret).returncode == 0
+    assert receiver.url in node.cli("webhook", "list").stdout
+    job = node.run("true", project="web")["id"]
+    receiver.take()
+    sent = settled(node, job, "delivered")["id"]
+    assert f"{sent}   {job}    succeeded" in node.cli("deliveries", "list", "--state", "delivered").stdout
+    assert node.cli("deliveries", "redeliver", sent).stdout == f"delivery {sent} is sent again\n"
+    assert "Kcx-Signature" in receiver.take()[1]
+    assert node.cli("webhook", "remove", "web").returncode == 0
+    assert node.get("/v1/webhooks")["items"] == []
+    again = node.cli("webhook", "remove", "web")
+    assert again.returncode == 4 and "web" in again.stderr

@@ -69,28 +69,6 @@ outcome add_environment(const job_flags& flags, json& document) {
   return done{};
 }
 
-/// The value of a file's secret: all of it but the newline at its end, which editors add.
-expected<std::string> read_secret(const std::string& file, std::istream& standard_input) {
-  errno = 0;
-  std::ifstream opened;
-  if (file != "-")
-    opened.open(file);
-  auto& in = file == "-" ? standard_input : opened;
-  std::string value{std::istreambuf_iterator<char>{in}, {}};
-  if (file != "-" && (!opened.is_open() || opened.bad()))
-    return refused("cannot read the secret in " + file + ": " + std::generic_category().message(errno));
-  if (value.ends_with('\n'))
-    value.pop_back();
-  if (value.ends_with('\r'))
-    value.pop_back();
-  const auto name = file == "-" ? std::string{"standard input"} : file;
-  if (value.empty())
-    return refused(name + " holds no secret: it is empty");
-  if (!is_text(value))
-    return refused(name + " holds bytes that are no UTF-8 text, which a secret must be");
-  return value;
-}
-
 template <class Value>
 void set(json& document, const char* key, const std::optional<Value>& value) {
   if (value)
@@ -223,6 +201,27 @@ bool flags_for_one_job(const job_flags& flags) {
   return !flags.argv.empty() || flags.shell || flags.name || flags.unique_key || !flags.needs.empty();
 }
 
+expected<std::string> read_secret_file(const std::string& file, std::istream& standard_input) {
+  errno = 0;
+  std::ifstream opened;
+  if (file != "-")
+    opened.open(file);
+  auto& in = file == "-" ? standard_input : opened;
+  std::string value{std::istreambuf_iterator<char>{in}, {}};
+  if (file != "-" && (!opened.is_open() || opened.bad()))
+    return refused("cannot read the secret in " + file + ": " + std::generic_category().message(errno));
+  if (value.ends_with('\n'))
+    value.pop_back();
+  if (value.ends_with('\r'))
+    value.pop_back();
+  const auto name = file == "-" ? std::string{"standard input"} : file;
+  if (value.empty())
+    return refused(name + " holds no secret: it is empty");
+  if (!is_text(value))
+    return refused(name + " holds bytes that are no UTF-8 text, which a secret must be");
+  return value;
+}
+
 expected<secret_values> read_secrets(const job_flags& flags, std::istream& standard_input) {
   secret_values secrets;
   for (const auto& name : flags.secrets) {
@@ -237,7 +236,7 @@ expected<secret_values> read_secrets(const job_flags& flags, std::istream& stand
     const auto equals = word.find('=');
     if (equals == std::string::npos || !is_variable(word.substr(0, equals)))
       return refused("option --secret-file cannot be \"" + word + "\"; allowed is NAME=FILE");
-    auto value = read_secret(word.substr(equals + 1), standard_input);
+    auto value = read_secret_file(word.substr(equals + 1), standard_input);
     if (!value)
       return std::move(value).error();
     secrets[word.substr(0, equals)] = *std::move(value);

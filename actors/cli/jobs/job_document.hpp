@@ -82,6 +82,10 @@ struct job_flags {
 /// Whether flags are given that can be true of one job only: its command, name, unique key or needs.
 [[nodiscard]] bool flags_for_one_job(const job_flags& flags);
 
+/// The value of a file's secret, or of standard input ("-"): all of it but the newline at its end, which editors add.
+/// Fails with ec::invalid_input: unreadable, empty or no UTF-8.
+[[nodiscard]] expected<std::string> read_secret_file(const std::string& file, std::istream& standard_input);
+
 using secret_values = std::map<std::string, std::string>;
 
 /// The values of --secret and --secret-file. `standard_input` is read for "NAME=-". Fails with ec::invalid_input.

@@ -8,7 +8,6 @@
 #include "actors/http/message/message.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iostream>
 #include <unistd.h>
 #include <utility>
@@ -18,49 +17,6 @@ namespace kcx::cli {
 namespace {
 
 using nlohmann::json;
-
-/// The same call for each id.
-struct each_call {
-  std::string_view method;
-  std::function<std::string(std::int64_t)> target;
-  json body = nullptr;
-  /// The answer as a line.
-  std::function<std::string(std::int64_t, const json&)> line;
-  /// What --json prints where the answer has no body: {"id":3,"removed":true}.
-  const char* done = "done";
-  /// Each answer is a job that was made.
-  bool makes_jobs = false;
-};
-
-/// Prints one line each, or with --json one document, or several as items.
-int for_each_id(const invocation& what, const each_call& each) {
-  node_client node{what.where};
-  auto documents = json::array();
-  int code = 0;
-  for (const auto id : what.ids) {
-    auto answer = get_or_tell(what, node, each.method, each.target(id), code, each.body);
-    if (!answer)
-      continue;
-    documents.push_back(answer->is_null() ? json{{"id", id}, {each.done, true}} : *std::move(answer));
-    if (!what.json)
-      std::cout << each.line(id, documents.back()) << '\n';
-  }
-  if (what.json && !documents.empty())
-    std::cout << dumped(what.ids.size() == 1 ? documents.front() : json{{"items", documents}});
-  return each.makes_jobs ? flushed_or_told(code, documents) : flushed(code);
-}
-
-/// One call without a job; prints its answer as JSON, or `line` of it.
-int once(const invocation& what, std::string_view method, const std::string& target, const json& body,
-         const std::function<std::string(const json&)>& line) {
-  node_client node{what.where};
-  int code = 0;
-  const auto answer = get_or_tell(what, node, method, target, code, body);
-  if (!answer)
-    return code;
-  std::cout << (what.json ? dumped(*answer) : line(*answer) + '\n');
-  return flushed(code);
-}
 
 std::int64_t count_of(const json& document, const char* key) {
   return document.value(key, std::int64_t{0});

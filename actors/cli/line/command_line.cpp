@@ -169,6 +169,47 @@ void add_queue_commands(CLI::App& app, invocation& to) {
            "Name of the worker, as node/1", to.names);
 }
 
+/// --job: only what is about this one.
+void add_job_filter(CLI::App& to, std::vector<std::int64_t>& ids) {
+  add_value(
+    to, "--job", "ID", "Only this job", ids,
+    [](const std::string& text) -> std::optional<std::vector<std::int64_t>> {
+      const auto id = parse_number(text, 1, INT64_MAX);
+      return id ? std::optional{std::vector{*id}} : std::nullopt;
+    },
+    "the number of a job");
+}
+
+void add_project(CLI::App& to, invocation& into) {
+  refuse_empty(to.add_option("PROJECT", into.webhook.project, "Name of the project")->type_name("")->required(),
+               "PROJECT");
+}
+
+void add_webhook_commands(CLI::App& app, invocation& to) {
+  auto& webhook = add_group(app, "webhook", "Addresses that are told how the jobs of a project went");
+  auto& set = add_command(webhook, to, "set", verb::webhook_set, "Tell a project's jobs to an address from now on");
+  add_project(set, to);
+  refuse_empty(
+    set.add_option("URL", to.webhook.url, "Where to, as https://ci.example.org/hook")->type_name("")->required(),
+    "URL");
+  add_text(set, "--secret-file", "FILE", to.webhook.secret_file,
+           "File with the secret that signs what is sent; - for standard input");
+  add_texts(set, "-e,--event", "STATE", to.webhook.events, "Tell of this state; the final ones unless given");
+  add_command(webhook, to, "list", verb::webhook_list, "List those of all projects, without their secrets");
+  add_project(add_command(webhook, to, "remove", verb::webhook_remove, "Tell a project's jobs no more"), to);
+
+  auto& deliveries = add_group(app, "deliveries", "What webhooks were told");
+  auto& list = add_command(deliveries, to, "list", verb::deliveries_list, "List deliveries, newest first");
+  add_job_filter(list, to.ids);
+  add_choice(list, "--state", "STATE", to.webhook.state, {"pending", "delivered", "failed"},
+             "Only those in this state");
+  add_value(
+    list, "--limit", "N", "At most N deliveries [50]", to.list.limit,
+    [](const std::string& text) { return parse_number(text, 1, 1'000); }, "a whole number from 1 to 1000");
+  add_ids(add_command(deliveries, to, "redeliver", verb::deliveries_redeliver, "Send deliveries again"), to.ids, true,
+          true, "delivery, which \"kcx deliveries list\" shows");
+}
+
 void add_token_commands(CLI::App& app, invocation& to) {
   auto& token = add_group(app, "token", "Tokens: who may call the node");
   auto& create = add_command(token, to, "create", verb::token_create, "Make a token and print it, this once");
@@ -188,13 +229,7 @@ void add_event_command(CLI::App& app, invocation& to) {
   auto& events = add_command(app, to, "events", verb::events, "Follow the state changes of all jobs");
   add_text(events, "-p,--project", "NAME", to.list.project, "Only jobs of this project");
   add_text(events, "-q,--queue", "NAME", to.list.queue, "Only jobs of this queue");
-  add_value(
-    events, "--job", "ID", "Only this job", to.ids,
-    [](const std::string& text) -> std::optional<std::vector<std::int64_t>> {
-      const auto id = parse_number(text, 1, INT64_MAX);
-      return id ? std::optional{std::vector{*id}} : std::nullopt;
-    },
-    "the number of a job");
+  add_job_filter(events, to.ids);
   events.footer(
     "Goes on until it is interrupted, and after a lost connection where it was. --json: one object a line.");
 }
@@ -259,6 +294,7 @@ std::unique_ptr<CLI::App> make_app(invocation& to) {
   add_global_options(*app, to);
   add_job_commands(*app, to);
   add_queue_commands(*app, to);
+  add_webhook_commands(*app, to);
   add_token_commands(*app, to);
   add_event_command(*app, to);
   add_other_commands(*app, to);

@@ -37,6 +37,11 @@ enum class verb : std::uint8_t {
   cordon,
   uncordon,
   workers,
+  webhook_set,
+  webhook_list,
+  webhook_remove,
+  deliveries_list,
+  deliveries_redeliver,
   token_create,
   token_list,
   token_revoke,
@@ -108,6 +113,17 @@ struct token_flags {
   std::optional<std::int32_t> rate_limit;
 };
 
+/// Of webhook and deliveries.
+struct webhook_flags {
+  std::string project;
+  std::string url;
+  std::string secret_file;
+  /// States of jobs; empty: the node's default.
+  std::vector<std::string> events;
+  /// Of deliveries.
+  std::optional<std::string> state;
+};
+
 /// Everything the command line said.
 struct invocation {
   /// Not empty if --help, --man or --version was asked for: print it and exit with 0.
@@ -134,6 +150,7 @@ struct invocation {
   bool all = false;
   std::optional<std::int32_t> slots;
   backup_flags backup;
+  webhook_flags webhook;
   /// Of token create.
   token_flags token;
   /// Of wait: give up after this long.

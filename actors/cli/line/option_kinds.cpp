@@ -72,16 +72,16 @@ void add_filter(CLI::App& to, list_flags& list) {
 }
 
 /// CLI11 keeps a list option that may stand without a value; ids are read by hand so that "12x" is told as such.
-void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required) {
-  auto read = [&ids](const std::vector<std::string>& words) {
+void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required, const std::string& what) {
+  auto read = [&ids, what](const std::vector<std::string>& words) {
     for (const auto& word : words) {
       auto id = parse_number(word, 1, INT64_MAX);
       if (!id)
-        refuse("ID", word, "the number of a job");
+        refuse("ID", word, "the number of a " + what);
       ids.push_back(*id);
     }
   };
-  auto* option = to.add_option_function<std::vector<std::string>>("ID", read, "Number of the job")
+  auto* option = to.add_option_function<std::vector<std::string>>("ID", read, "Number of the " + what)
                    ->type_name("")
                    ->required(required);
   if (!several)

@@ -74,8 +74,9 @@ CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, 
 /// Which jobs are meant: state, project, queue, name, label, group.
 void add_filter(CLI::App& to, list_flags& list);
 
-/// Numbers of jobs, the positional arguments.
-void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required = true);
+/// Numbers of jobs, the positional arguments; or of `what`.
+void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required = true,
+             const std::string& what = "job");
 
 /// Refuses a positional argument that is empty, which a URL or a path must not end with.
 void refuse_empty(CLI::Option* option, const char* placeholder);

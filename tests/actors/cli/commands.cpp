@@ -298,6 +298,19 @@ CAF_TEST(the state of the node comes with workers and counts) {
   CAF_CHECK_EQUAL(int{run_kcx(node, {"node", "drain"}).code}, 0);
 }
 
+CAF_TEST(the address of the dashboard carries its code behind the number sign) {
+  fake_node node;
+  node.answer("GET", "/v1/node", 200, R"({"inspect":"http://127.0.0.1:7071"})");
+  node.answer("POST", "/v1/session/code", 201, R"({"code":"kcx_code_1","expires_at":"2026-01-31T12:00:00.000Z"})");
+  CAF_CHECK_EQUAL(std::string{run_kcx(node, {"dashboard"}).out}, "http://127.0.0.1:7071/#code=kcx_code_1\n");
+  const auto told = json::parse(run_kcx(node, {"dashboard", "--json"}).out);
+  CAF_CHECK_EQUAL(told.value("url", ""), "http://127.0.0.1:7071/#code=kcx_code_1");
+  node.answer("POST", "/v1/session/code", 403, R"({"title":"Forbidden","code":"forbidden","detail":"lacks read"})");
+  const auto refused = run_kcx(node, {"dashboard"});
+  CAF_CHECK_EQUAL(refused.code, 4);
+  CAF_CHECK_EQUAL(refused.out, "");
+}
+
 CAF_TEST(closed output is no success) {
   fake_node node;
   node.answer("GET", "/v1/jobs/7", 200, job("succeeded"));
