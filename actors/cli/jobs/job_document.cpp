@@ -120,6 +120,7 @@ void set_limits(const job_flags& flags, json& document) {
   auto limits = json::object();
   set(limits, "memory_bytes", flags.memory_bytes);
   set(limits, "cpu_s", flags.cpu_s);
+  set(limits, "cpus", flags.cpus);
   set(limits, "open_files", flags.open_files);
   set(limits, "processes", flags.processes);
   set(limits, "file_bytes", flags.file_bytes);

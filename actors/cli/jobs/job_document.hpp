@@ -65,6 +65,7 @@ struct job_flags {
   std::optional<std::int64_t> log_limit_bytes;
   std::optional<std::int64_t> memory_bytes;
   std::optional<std::int64_t> cpu_s;
+  std::optional<double> cpus;
   std::optional<std::int64_t> open_files;
   std::optional<std::int64_t> processes;
   std::optional<std::int64_t> file_bytes;

@@ -2,6 +2,8 @@
 
 #include "actors/cli/line/option_kinds.hpp"
 
+#include <charconv>
+
 namespace kcx::cli {
 
 namespace {
@@ -62,17 +64,28 @@ std::optional<std::int64_t> parse_whole_seconds(const std::string& text) {
   return time->count() / 1'000;
 }
 
+std::optional<double> parse_cpus(const std::string& text) {
+  double number = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = wrong == std::errc{} && end == text.data() + text.size();
+  return whole && number >= 0.01 && number <= 1'024 ? std::optional{number} : std::nullopt;
+}
+
 void add_limit_options(CLI::App& to, job_flags& job) {
   add_duration(to, "-t,--time-limit", job.time_limit, "End it after this long");
   add_duration(to, "--no-output-limit", job.no_output_limit, "End it when it printed nothing for this long");
   add_duration(to, "--wait-limit", job.wait_limit, "Give it up when it did not start within this time");
   add_duration(to, "--cancel-grace", job.cancel_grace, "Time between SIGTERM and SIGKILL when it is ended [10s]");
   add_size(to, "--log-limit", job.log_limit_bytes, "Log kept of each attempt");
-  add_size(to, "--limit-memory", job.memory_bytes, "Address space of each of its processes");
+  add_size(to, "--limit-memory", job.memory_bytes,
+           "Memory of all its processes, or of each where no cgroup counts them");
   add_value(to, "--limit-cpu", "DURATION", "Processor time of each of its processes, in whole seconds", job.cpu_s,
             parse_whole_seconds, "a duration of whole seconds such as 10s or 2m");
+  add_value(to, "--limit-cpus", "N", "CPUs that all its processes use at any time, as 1.5; needs a cgroup", job.cpus,
+            parse_cpus, "a number of CPUs from 0.01 to 1024");
   add_number(to, "--limit-open-files", job.open_files, "Open files of each of its processes [1024]");
-  add_number(to, "--limit-processes", job.processes, "Processes of its account");
+  add_number(to, "--limit-processes", job.processes,
+             "Its processes, or those of its account where no cgroup counts them");
   add_size(to, "--limit-file", job.file_bytes, "Size of a file it writes");
 }
 

@@ -132,6 +132,9 @@ CAF_TEST(the system counts processor time in whole seconds) {
   CAF_CHECK(parsed({"run", "--limit-cpu", "2m", "--", "x"}).job.cpu_s == 120);
   CAF_CHECK(parsed({"run", "--limit-cpu", "10", "--", "x"}).job.cpu_s == 10);
   CAF_CHECK(refused({"run", "--limit-cpu", "1.5", "--", "x"}, "whole seconds"));
+  CAF_CHECK(parsed({"run", "--limit-cpus", "1.5", "--", "x"}).job.cpus == 1.5);
+  for (const char* wrong : {"0", "1025", "nan", "two", "1.5x"})
+    CAF_CHECK(refused({"run", "--limit-cpus", wrong, "--", "x"}, "from 0.01 to 1024"));
 }
 
 CAF_TEST(what would do nothing or go astray is refused) {
