@@ -13,8 +13,6 @@ namespace kcx {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
 /// How long output may still arrive after the last step, while somebody holds a pipe.
 constexpr milliseconds settle_time{500};
 /// The same once nobody does: a process that exits closes its pipes a moment before it is gone.
@@ -56,7 +54,7 @@ void job_run::begin_ladder(milliseconds grace) {
   next_kill_ = first_kill;
   if (grace.count() > 0)
     terminate_descendants();
-  kill_at_ = clock::now() + grace;
+  kill_at_ = clock_() + grace;
 }
 
 void job_run::climb(steady_time now) {
@@ -104,8 +102,8 @@ void job_run::check_job_limit(steady_time now) {
 void job_run::settle() {
   phase_ = phase::settling;
   output_->close_write_ends();
-  settle_until_ = clock::now() + settle_time;
-  check_settled(clock::now());
+  settle_until_ = clock_() + settle_time;
+  check_settled(clock_());
 }
 
 void job_run::check_settled(steady_time now) {
@@ -163,7 +161,7 @@ void job_run::plan_removal() {
 
 void job_run::hurry_removal() {
   if (!remove_until_)
-    remove_until_ = clock::now() + hurried_removal;
+    remove_until_ = clock_() + hurried_removal;
 }
 
 void job_run::remove_on() {
@@ -173,7 +171,7 @@ void job_run::remove_on() {
     if (!removal_)
       removal_.emplace(to_remove_.front());
     if (removal_->step()) {
-      if (!remove_until_ || clock::now() < *remove_until_)
+      if (!remove_until_ || clock_() < *remove_until_)
         return;
       workspace_error_ = "what is left of it goes when the node starts again";
       to_remove_.clear();
@@ -206,12 +204,12 @@ void job_run::report() {
   // After the workspace is gone: if that had filled the disk, the log can tell now what it could not take.
   if (output_) {
     event.log = output_->close();
-    report_log(clock::now(), true);
+    report_log(clock_(), true);
   }
   event.steps = steps_;
   event.started_at = started_at_;
   if (started_)
-    event.duration = std::chrono::duration_cast<milliseconds>(clock::now() - *started_);
+    event.duration = std::chrono::duration_cast<milliseconds>(clock_() - *started_);
   event.finished_at = timestamp{milliseconds{wall_ms()}};
   emit_(event);
 }

@@ -12,14 +12,13 @@ namespace kcx {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
 /// An `always` step without a limit of its own must not keep a job for ever that is to end.
 constexpr milliseconds always_limit{60'000};
 
 } // namespace
 
-job_run::job_run(start_command start, event_sink emit) : start_{std::move(start)}, emit_{std::move(emit)} {
+job_run::job_run(start_command start, event_sink emit, std::function<steady_time()> clock)
+  : start_{std::move(start)}, emit_{std::move(emit)}, clock_{std::move(clock)} {
   steps_.resize(start_.steps.size());
 }
 
@@ -134,7 +133,7 @@ bool job_run::start_step() {
   const auto pid =
     spawn({step.argv, env, start_.workspace, start_.working_dir, null_.value(), output_->out(), output_->err(),
            user_ ? &*user_ : nullptr, start_.limits, cgroup_ ? cgroup_->entrance() : -1, start_.umask});
-  const auto now = clock::now();
+  const auto now = clock_();
   if (!pid) {
     output_->notice(pid.error().message);
     if (!step.continue_on_error && !decided()) {
@@ -202,7 +201,7 @@ void job_run::cancel(const cancel_command& command) {
   if (command.grace) {
     start_.cancel_grace = *command.grace;
     if (kill_at_)
-      kill_at_ = std::min(*kill_at_, clock::now() + *command.grace);
+      kill_at_ = std::min(*kill_at_, clock_() + *command.grace);
   }
   const bool stop = command.cause == cancel_cause::node_stop;
   if (phase_ == phase::removing)
@@ -223,7 +222,7 @@ void job_run::wind_up(end_cause cause) {
   if (step_limit_)
     return;
   step_limit_ = always_limit;
-  step_deadline_ = clock::now() + always_limit;
+  step_deadline_ = clock_() + always_limit;
 }
 
 void job_run::kill() {
@@ -235,7 +234,7 @@ void job_run::abandon(milliseconds grace) {
     return;
   start_.cancel_grace = std::min(grace, start_.cancel_grace);
   if (kill_at_)
-    kill_at_ = std::min(*kill_at_, clock::now() + start_.cancel_grace);
+    kill_at_ = std::min(*kill_at_, clock_() + start_.cancel_grace);
   if (phase_ == phase::removing) {
     hurry_removal();
   } else if (phase_ == phase::keeping) {
@@ -265,7 +264,7 @@ std::optional<steady_time> job_run::deadline() const {
       first = at;
   };
   if (copy_ || removal_)
-    return clock::now();
+    return clock_();
   consider(output_->flush_at());
   if (output_->size() > log_told_)
     consider(log_told_at_ + log_event_every);
@@ -299,11 +298,11 @@ void job_run::reap() {
     step_ended(*main_status);
   else if (phase_ == phase::ending && tree_empty_)
     next_step();
-  check_settled(clock::now());
+  check_settled(clock_());
 }
 
 void job_run::tick() {
-  const auto now = clock::now();
+  const auto now = clock_();
   if (phase_ == phase::over)
     return;
   check_limits(now);

@@ -35,7 +35,8 @@ class job_run {
 public:
   using event_sink = std::function<void(const runner_event&)>;
 
-  job_run(start_command start, event_sink emit);
+  /// All limits are measured by `clock`; the log's own times are those of the steady clock.
+  job_run(start_command start, event_sink emit, std::function<steady_time()> clock = std::chrono::steady_clock::now);
 
   /// Makes log and workspace and starts the first step.
   void begin();
@@ -114,6 +115,7 @@ private:
 
   start_command start_;
   event_sink emit_;
+  std::function<steady_time()> clock_;
   std::unique_ptr<job_output> output_;
   std::optional<account> user_;
   unique_fd null_;

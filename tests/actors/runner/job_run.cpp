@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <poll.h>
 #include <stdexcept>
-#include <thread>
 
 using namespace kcx;
 namespace fs = std::filesystem;
@@ -33,12 +32,13 @@ public:
   }
 
   void begin() {
-    run = std::make_unique<job_run>(command, [this](const runner_event& event) {
+    const auto note = [this](const runner_event& event) {
       if (const auto* end = std::get_if<finished_event>(&event))
         finished = *end;
       else if (const auto* step = std::get_if<step_event>(&event))
         states[static_cast<std::size_t>(step->index)] = step->state;
-    });
+    };
+    run = std::make_unique<job_run>(command, note, [this] { return clock_type::now() + skipped; });
     states.resize(command.steps.size());
     run->begin();
   }
@@ -71,6 +71,8 @@ public:
 
   test::temp_dir data;
   start_command command;
+  /// What the clock of the job is ahead.
+  milliseconds skipped{0};
   std::unique_ptr<job_run> run;
   std::vector<step_state> states;
   std::optional<finished_event> finished;
@@ -103,7 +105,7 @@ CAF_TEST(a node that stops does not wait long for a workspace to go) {
   job.run->cancel({job.command.key, cancel_cause::node_stop, {}});
   job.turn();
   CAF_REQUIRE(!job.finished);
-  std::this_thread::sleep_for(std::chrono::seconds{2});
+  job.skipped = std::chrono::seconds{2};
   job.turn();
   CAF_REQUIRE(job.finished.has_value());
   CAF_CHECK(job.finished->outcome == run_outcome::exited);
