@@ -58,6 +58,21 @@ graph edges_of(std::span<const job_spec> specs, const ref_index& jobs, bool seve
   return edges;
 }
 
+/// Two conditions on one job would leave open which of them counts.
+void find_twice(std::span<const job_spec> specs, bool several, std::vector<field_error>& wrong) {
+  for (std::size_t i = 0; i < specs.size() && wrong.size() < most_need_errors; ++i) {
+    std::unordered_map<std::string_view, std::size_t> by_ref;
+    std::unordered_map<std::int64_t, std::size_t> by_id;
+    for (std::size_t n = 0; n < specs[i].needs.size(); ++n) {
+      const auto& need = specs[i].needs[n];
+      const auto first =
+        need.ref.empty() ? by_id.emplace(need.job.value, n).first->second : by_ref.emplace(need.ref, n).first->second;
+      if (first != n)
+        wrong.push_back({need_pointer(i, n, several), "names the same job as needs/" + std::to_string(first)});
+    }
+  }
+}
+
 /// How many needs by ref of each job remain when all that can run in some order has run; all 0 without a cycle.
 std::vector<std::size_t> unfinished_needs(const graph& edges) {
   std::vector<std::size_t> left(edges.size());
@@ -153,6 +168,7 @@ std::string need_pointer(std::size_t job, std::size_t need, bool several) {
 outcome check_refs(std::span<const job_spec> specs, bool several) {
   std::vector<field_error> wrong;
   const auto jobs = index_refs(specs, several, wrong);
+  find_twice(specs, several, wrong);
   const auto edges = edges_of(specs, jobs, several, wrong);
   find_cycle(specs, edges, several, wrong);
   if (wrong.empty())

@@ -8,9 +8,9 @@
 
 namespace kcx {
 
-/// Whether every `ref` in the needs names another job of the same submission, no ref is given twice, and no job needs
-/// itself, be it by way of others. Fails with invalid_input; pointers begin with the index of the job if `several`.
-/// Takes time in proportion to the number of jobs and needs.
+/// Whether every `ref` in the needs names another job of the same submission, no ref is given twice, no job needs
+/// another one twice, and none itself, be it by way of others. Fails with invalid_input; pointers begin with the index
+/// of the job if `several`. Takes time in proportion to the number of jobs and needs.
 [[nodiscard]] outcome check_refs(std::span<const job_spec> specs, bool several);
 
 /// Where a need stands in the request: "/3/needs/0", or "/needs/0" of a single job.

@@ -52,7 +52,11 @@ def test_needs_that_cannot_be_are_refused_with_their_place(node):
     assert sorted(pointers([{"command": "true", "ref": "a", "needs": ["b"]},
                             {"command": "true", "ref": "b", "needs": ["a"]}])) == ["/0/needs/0", "/1/needs/0"]
     assert pointers({"command": "true", "needs": [{"id": 1, "if": "maybe"}]}) == ["/needs/0/if"]
+    assert pointers([{"command": "true", "ref": "a"},
+                     {"command": "true", "needs": ["a", {"ref": "a", "if": "always"}]}]) == ["/1/needs/1"]
     assert node.jobs() == []
+    first = node.submit("true")["id"]
+    assert pointers({"command": "true", "needs": [first, {"id": first, "artifacts": True}]}) == ["/needs/1"]
 
 
 def test_no_end_is_missed_while_dependents_come(node):

@@ -117,6 +117,12 @@ void queue_model::block(std::int64_t id, std::vector<job_need> needs, timestamp 
 }
 
 expected<std::vector<std::int64_t>> queue_model::submit(const std::vector<job_spec>& specs, timestamp now) {
+  for (const auto& spec : specs) {
+    std::set<std::pair<std::string, std::int64_t>> named;
+    for (const auto& need : spec.needs)
+      if (!named.emplace(need.ref, need.job.value).second)
+        return error{ec::invalid_input, "", {}};
+  }
   const auto before = *this;
   const auto highest = last_id;
   std::vector<std::int64_t> ids;

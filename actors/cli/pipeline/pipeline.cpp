@@ -279,16 +279,22 @@ std::vector<written_need> pipeline_reader::read_needs(const source_value& job, c
 }
 
 void pipeline_reader::connect() {
-  for (std::size_t i = 0; i < needs_.size(); ++i)
-    for (const auto& need : needs_[i]) {
+  for (std::size_t i = 0; i < needs_.size(); ++i) {
+    std::map<std::size_t, std::size_t> named; // each job, and the first need that names it
+    for (std::size_t n = 0; n < needs_[i].size(); ++n) {
+      const auto& need = needs_[i][n];
       if (need.name.empty())
         continue;
       const auto [begin, end] = by_name_.equal_range(need.name);
       if (begin == end)
         wrong_.add(need.pointer, "the file has no job \"" + need.name + '"');
-      for (auto found = begin; found != end; ++found)
+      for (auto found = begin; found != end; ++found) {
+        if (const auto first = named.emplace(found->second, n).first->second; first != n)
+          wrong_.add(need.pointer, "names the same job as needs/" + std::to_string(first));
         made_.jobs[i].needs.push_back({found->second, need.when, need.artifacts});
+      }
     }
+  }
 }
 
 void pipeline_reader::give_refs() {

@@ -190,6 +190,10 @@ CAF_TEST(what a pipeline cannot hold is refused with file line and field) {
   CAF_CHECK(
     refused("jobs:\n  a: {command: x, needs: {job: a, if: maybe}}", "ci.yaml:2: /jobs/a/needs/if: must be success"));
   CAF_CHECK(refused("jobs:\n  a: {command: x, needs: [{if: always}]}", "ci.yaml:2: /jobs/a/needs/0: must be the name"));
+  CAF_CHECK(refused("jobs:\n  a: {command: x}\n  b:\n    command: x\n    needs: [a,\n      {job: a, if: always}]",
+                    "ci.yaml:6: /jobs/b/needs/1: names the same job as needs/0"));
+  CAF_CHECK(refused("jobs:\n  a: {command: x, matrix: {v: [1, 2]}}\n  b: {command: x, needs: [a (1), a]}",
+                    "ci.yaml:3: /jobs/b/needs/1: names the same job as needs/0"));
   CAF_CHECK(refused("jobs:\n  a: {command: x, needs: [{ref: a}]}", "ci.yaml:2: /jobs/a/needs/0/ref: is no field"));
   CAF_CHECK(refused("defaults:\n  env: {}\njobs: {a: {command: x}}", "ci.yaml:2: /defaults/env: belongs to the top"));
   CAF_CHECK(refused("defaults: {command: x}\njobs: {a: {command: x}}", "ci.yaml:1: /defaults/command: is what each"));
