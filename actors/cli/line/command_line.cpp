@@ -221,8 +221,8 @@ void add_token_commands(CLI::App& app, invocation& to) {
   add_number(create, "--rate-limit", to.token.rate_limit, "Requests per minute", 1, 1'000'000,
              "a whole number from 1 to 1000000");
   add_command(token, to, "list", verb::token_list, "List the tokens, without what they are");
-  add_ids(add_command(token, to, "revoke", verb::token_revoke, "Revoke tokens: they are refused at once"), to.ids,
-          true);
+  add_ids(add_command(token, to, "revoke", verb::token_revoke, "Revoke tokens: they are refused at once"), to.ids, true,
+          true, "token, which \"kcx token list\" shows");
 }
 
 void add_event_command(CLI::App& app, invocation& to) {

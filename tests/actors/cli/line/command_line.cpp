@@ -93,6 +93,7 @@ CAF_TEST(wrong usage is refused with the word that is wrong) {
   CAF_CHECK(refused({"status"}, "ID is required"));
   CAF_CHECK(refused({"status", "12x"}, "12x"));
   CAF_CHECK(refused({"status", "0"}, "number of a job"));
+  CAF_CHECK(refused({"token", "revoke", "ci"}, "ID: cannot be \"ci\"; allowed is the number of a token"));
   CAF_CHECK(refused({"logs", "1", "2"}, "2"));
   CAF_CHECK(refused({"run", "make", "all"}, "\"all\"; the job's command stands after \"--\""));
   CAF_CHECK(refused({"run", "--"}, "missing"));
