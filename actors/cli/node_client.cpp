@@ -115,6 +115,7 @@ outcome node_client::connect() {
   http::client_options options;
   options.url = *std::move(url);
   options.ca_file = where_.ca_file;
+  options.if_refused = "is the node running?";
   auto opened = http::client::open(std::move(options));
   if (!opened)
     return std::move(opened).error();

@@ -168,8 +168,10 @@ std::optional<error> client::impl::connect() {
     if (ec.category() == asio::error::get_ssl_category() &&
         ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_WRONG_VERSION_NUMBER)
       return error{ec::system_failed, "cannot reach " + to.url + ": the port does not speak TLS; try http://", {}};
+    const auto& hint = options.if_refused;
+    const bool nobody = ec == asio::error::connection_refused;
     return error{ec == beast::error::timeout ? ec::timeout : ec::system_failed,
-                 "cannot reach " + to.url + ": " + ec.message() + "; is the node running?",
+                 "cannot reach " + to.url + ": " + ec.message() + (nobody && !hint.empty() ? "; " + hint : ""),
                  {}};
   };
   error_code ec;

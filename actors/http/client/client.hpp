@@ -24,6 +24,8 @@ struct client_options {
   std::chrono::milliseconds connect_timeout{5'000};
   /// For https: PEM file of the authorities to trust; empty takes the system's.
   std::string ca_file;
+  /// Told where nothing listens at the address: what may be the matter.
+  std::string if_refused;
   /// The largest response `request` accepts.
   std::size_t response_bytes = 256 * 1024 * 1024;
   /// Once stop is requested, what is under way fails within a fraction of a second (but for the look-up of a name).

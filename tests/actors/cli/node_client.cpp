@@ -49,6 +49,12 @@ CAF_TEST(address and token come from the data directory) {
   CAF_CHECK_EQUAL(std::string{node.seen().front().authorization}, "Bearer " + node.token());
 }
 
+CAF_TEST(where nobody listens it is asked whether the node runs) {
+  const auto refused = node_client{{"http://127.0.0.1:1", "t", "", "", ""}}.call("GET", "/v1/node");
+  CAF_REQUIRE(!refused);
+  CAF_CHECK_EQUAL(refused.error().message, "cannot reach http://127.0.0.1:1: Connection refused; is the node running?");
+}
+
 CAF_TEST(a token file ends with its line) {
   fake_node node;
   temp_dir dir;

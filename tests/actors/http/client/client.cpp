@@ -142,8 +142,13 @@ CAF_TEST(errors name the node and the cause) {
   auto refused = c->request(asking("GET", "/"));
   CAF_REQUIRE(!refused);
   CAF_CHECK(refused.error().code == ec::system_failed);
-  CAF_CHECK_EQUAL(refused.error().message, "cannot reach " + url + ": Connection refused; is the node running?");
+  CAF_CHECK_EQUAL(refused.error().message, "cannot reach " + url + ": Connection refused");
   client_options options;
+  options.url = url;
+  options.if_refused = "is it there?";
+  const auto asked = (*client::open(options))->request({});
+  CAF_REQUIRE(!asked);
+  CAF_CHECK_EQUAL(asked.error().message, "cannot reach " + url + ": Connection refused; is it there?");
   for (auto bad : {"", "127.0.0.1:7070", "ftp://x", "http://", "http://a:b"}) {
     options.url = bad;
     CAF_CHECK(client::open(options).error().code == ec::invalid_setting);

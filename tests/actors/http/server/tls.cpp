@@ -29,6 +29,7 @@ struct fixture {
     client_options options;
     options.url = s.url();
     options.ca_file = ca_file;
+    options.if_refused = "is it running?";
     return std::move(*client::open(options));
   }
 
@@ -104,6 +105,8 @@ CAF_TEST(a certificate that is not trusted is not talked to) {
   auto reply = trusting(*s, other)->request({});
   CAF_REQUIRE(!reply);
   CAF_CHECK(reply.error().message.find("certificate verify failed") != std::string::npos);
+  // Somebody did answer.
+  CAF_CHECK(reply.error().message.find("is it running?") == std::string::npos);
 }
 
 CAF_TEST(plain text on a TLS port is closed and a silent handshake times out) {
