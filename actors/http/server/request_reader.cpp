@@ -64,11 +64,15 @@ request_reader::step request_reader::scan(std::string_view input, std::size_t& e
   // RFC 9112 §2.2: empty lines before the request line are skipped (some clients send one after a body).
   while (scanned_ == skipped_ && skipped_ < 8 && input.substr(scanned_, 2) == "\r\n")
     scanned_ = line_start_ = skipped_ += 2;
+  const auto line_limit = limits_.header_bytes / 8;
   for (; scanned_ < input.size(); ++scanned_) {
     if (scanned_ - skipped_ >= limits_.header_bytes)
       return refuse(kinds::header_too_large,
                     "The header is longer than " + std::to_string(limits_.header_bytes) + " bytes.");
     char c = input[scanned_];
+    if (line_start_ == skipped_ && scanned_ - skipped_ >= line_limit && c != '\r')
+      return refuse(kinds::target_too_long,
+                    "The request line is longer than " + std::to_string(line_limit) + " bytes.");
     if (c == '\r') {
       if (scanned_ + 1 == input.size())
         return step::more;
@@ -92,9 +96,6 @@ request_reader::step request_reader::scan(std::string_view input, std::size_t& e
 
 request_reader::step request_reader::parse(std::string_view head) {
   auto line = head.substr(0, head.find('\r'));
-  if (line.size() > limits_.header_bytes / 8)
-    return refuse(kinds::target_too_long,
-                  "The request line is longer than " + std::to_string(limits_.header_bytes / 8) + " bytes.");
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes + 1));
   parser_->body_limit(boost::none);

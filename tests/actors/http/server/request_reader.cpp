@@ -36,7 +36,40 @@ std::string refusal_of(const std::string& tail, std::size_t piece) {
   }
 }
 
+/// The code of the refusal of this header, sent in pieces; "" if it is accepted, "more" if it has not ended.
+std::string head_refusal(std::string rest, std::size_t piece) {
+  server_limits limits;
+  limits.header_bytes = 1'024;
+  request_reader reader{limits};
+  std::string buffer;
+  for (; !rest.empty(); rest.erase(0, piece)) {
+    buffer.append(rest, 0, piece);
+    std::size_t used = 0;
+    if (const auto step = reader.read_head(buffer, used); step != request_reader::step::more)
+      return step == request_reader::step::done ? "" : std::string{reader.why().kind.code};
+  }
+  return "more";
+}
+
 } // namespace
+
+CAF_TEST(a request line that is too long is told as that whatever follows it) {
+  // "GET / HTTP/1.1" takes 14 bytes, the line may have 128.
+  const auto line = [](std::size_t length) { return "GET /" + std::string(length - 14, 'x') + " HTTP/1.1\r\n"; };
+  const std::string host = "Host: a\r\n\r\n";
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{100}, std::size_t{1'000'000}}) {
+    CAF_CHECK_EQUAL(head_refusal(line(128) + host, piece), "");
+    CAF_CHECK_EQUAL(head_refusal(line(129) + host, piece), "target_too_long");
+    CAF_CHECK_EQUAL(head_refusal("\r\n" + line(128) + host, piece), "");
+    CAF_CHECK_EQUAL(head_refusal("\r\n" + line(129) + host, piece), "target_too_long");
+    CAF_CHECK_EQUAL(head_refusal(line(100'000) + host, piece), "target_too_long");
+    CAF_CHECK_EQUAL(head_refusal(line(129) + "X: " + std::string(2'000, 'x') + "\r\n" + host, piece),
+                    "target_too_long");
+    CAF_CHECK_EQUAL(head_refusal(line(128) + "X: " + std::string(2'000, 'x') + "\r\n" + host, piece),
+                    "header_too_large");
+    CAF_CHECK_EQUAL(head_refusal(std::string(129, 'x'), piece), "target_too_long");
+  }
+}
 
 CAF_TEST(a trailer or a chunks first line is too long however it comes) {
   const std::string filler(1'500, 'x');
