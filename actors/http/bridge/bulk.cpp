@@ -67,6 +67,11 @@ struct http_bridge::bulk_run {
 };
 
 void http_bridge::act_on_many(const call& ask, bulk_action action) {
+  // As of one dead letter: what was requeued may be a dead letter again by the second call. The others make no jobs.
+  if (action == bulk_action::requeue && ask.request().headers.find("Idempotency-Key"))
+    return ask.answer(http::problem(http::kinds::invalid_parameter,
+                                    "Idempotency-Key goes with POST /v1/jobs only: before asking once more, list the "
+                                    "dead letters; those that were requeued are none any more"));
   auto body = http::json_body(ask.request());
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));

@@ -36,6 +36,10 @@ CAF_TEST(a retry with an idempotency key is refused as it would make a job each 
     CAF_CHECK_EQUAL(refused->code(), "invalid_parameter");
   }
   CAF_CHECK(bridge.node.retries.empty());
+  const auto many = bridge.ask("POST", "/v1/dead-letters/requeue",
+                               {"{}", {{"Content-Type", "application/json"}, {"Idempotency-Key", "k"}}, true});
+  CAF_CHECK_EQUAL(many->code(), "invalid_parameter");
+  CAF_CHECK(bridge.node.bulks.empty());
 }
 
 CAF_TEST(a removed job is answered without a body and its files go) {
