@@ -287,7 +287,7 @@ std::string jobs_text(const json& items, look how) {
   };
   const bool projects = varies("project");
   const bool queues = varies("queue");
-  table shown{{"ID", "NAME", "STATE", "CREATED", "TIME"}, {}, {1}};
+  table shown{{"ID", "NAME", "STATE", "CREATED (UTC)", "TIME"}, {}, {1}, {2}};
   for (auto [wanted, column] : {std::pair{projects, "PROJECT"}, std::pair{queues, "QUEUE"}})
     if (wanted) {
       shown.flexible.push_back(shown.header.size());

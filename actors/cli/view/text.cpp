@@ -166,8 +166,10 @@ colour colour_of(std::string_view state) noexcept {
 
 std::string render(const table& what, std::size_t width, bool colours) {
   auto widths = natural_widths(what);
-  if (width > 0)
+  if (width > 0) {
     fit(widths, what.flexible, width);
+    fit(widths, what.last_resort, width);
+  }
   std::vector<cell> titles;
   for (const auto& title : what.header)
     titles.push_back({title, colour::grey});

@@ -45,6 +45,8 @@ struct table {
   std::vector<std::vector<cell>> rows;
   /// Columns that give way, widest first, when the table is too wide; they keep at least 8 columns.
   std::vector<std::size_t> flexible;
+  /// The same, once that was not enough.
+  std::vector<std::size_t> last_resort = {};
 };
 
 /// One line per row, columns two blanks apart, no blanks at line ends. `width` 0: as wide as it needs.

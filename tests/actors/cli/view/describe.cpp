@@ -131,10 +131,26 @@ CAF_TEST(names from elsewhere cannot move the cursor) {
 CAF_TEST(a list fits the terminal) {
   auto job = some_job();
   job["name"] = std::string(200, 'n');
-  auto text = jobs_text(json::array({job}), {80, false});
-  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
-    CAF_CHECK(columns(text.substr(at, end - at)) <= 80);
+  auto superseded = job;
+  superseded.update({{"id", 123'456'789},
+                     {"state", "cancelled"},
+                     {"reason", "cancelled_by"},
+                     {"message", "superseded by job 123456790 of its group"},
+                     {"duration_s", 3'661}});
+  for (const auto& list : {json::array({job}), json::array({job, superseded})}) {
+    auto text = jobs_text(list, {80, false});
+    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+      CAF_CHECK(columns(text.substr(at, end - at)) <= 80);
+    CAF_CHECK(contains(text, "nnnnnn…  "));
+    CAF_CHECK(contains(text, "  failed (exit code 3)"));
+  }
   CAF_CHECK_EQUAL(jobs_text(json::array(), {}), "no jobs\n");
+}
+
+CAF_TEST(a list tells the zone of its times) {
+  const auto text = jobs_text(json::array({some_job()}), {});
+  CAF_CHECK(contains(text, "  CREATED (UTC)     TIME\n"));
+  CAF_CHECK(contains(text, "  2026-01-01 10:00  1 min 01 s\n"));
 }
 
 CAF_TEST(a problem names each field) {
