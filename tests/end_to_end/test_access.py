@@ -10,7 +10,7 @@ import urllib.parse
 
 import pytest
 
-from kcx_node import wait_until
+from kcx_node import NodeFailed, wait_until
 
 
 # -- tokens ----------------------------------------------------------------------------------------------------------
@@ -195,6 +195,17 @@ def test_a_node_speaks_tls_and_takes_a_new_certificate_at_sighup(make_node, tmp_
     node.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "former certificate stays" in node.output(), what="the refusal is logged")
     assert served_certificate(node) == second_pem.read_text().strip()
+
+
+def test_a_certificate_or_key_that_cannot_be_used_is_told_by_option_file_and_cause(make_node, tmp_path):
+    pem, key = certificate(tmp_path, "only")
+    missing = tmp_path / "missing.pem"
+    for files, words in (((missing, key), f'tls-certificate: cannot use "{missing}": No such file or directory'),
+                         ((pem, missing), f'tls-key: cannot use "{missing}": No such file or directory'),
+                         ((key, key), f'tls-certificate: cannot use "{key}": it holds no certificate in PEM form')):
+        with pytest.raises(NodeFailed) as failure:
+            make_node(tls_certificate=files[0], tls_key=files[1]).start()
+        assert failure.value.code == 2 and words in failure.value.output, failure.value.output
 
 
 def test_an_old_tls_version_is_refused(make_node, tmp_path):

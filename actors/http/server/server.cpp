@@ -2,6 +2,7 @@
 
 #include "actors/http/server/server_core.hpp"
 #include "actors/http/server/session.hpp"
+#include "actors/http/server/tls_context.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -38,14 +39,6 @@ constexpr std::size_t refused_sessions = 64;
 constexpr int accepts_per_turn = 64;
 // Out of descriptors: the next try. Connections wait in the kernel's queue meanwhile.
 constexpr auto accept_pause = std::chrono::milliseconds{100};
-
-std::shared_ptr<asio::ssl::context> make_context(const tls_options& files) {
-  auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
-  ::SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
-  context->use_certificate_chain_file(files.certificate_file);
-  context->use_private_key_file(files.private_key_file, asio::ssl::context::pem);
-  return context;
-}
 
 std::string host_text(const asio::ip::address& address) {
   return address.is_v6() ? "[" + address.to_string() + "]" : address.to_string();
@@ -141,16 +134,11 @@ outcome server::impl::listen() {
 outcome server::impl::load_certificate() {
   if (!core->options.tls)
     return done{};
-  try {
-    auto context = make_context(*core->options.tls);
-    asio::post(core->io, [this, context] { tls = context; });
-    return done{};
-  } catch (const std::exception& e) {
-    return error{ec::invalid_setting,
-                 "cannot use the certificate \"" + core->options.tls->certificate_file + "\" with the key \"" +
-                   core->options.tls->private_key_file + "\": " + e.what(),
-                 {}};
-  }
+  auto context = load_tls_context(*core->options.tls);
+  if (!context)
+    return std::move(context).error();
+  asio::post(core->io, [this, context = *std::move(context)] { tls = context; });
+  return done{};
 }
 
 void server::impl::run() {

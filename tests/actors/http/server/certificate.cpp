@@ -60,4 +60,13 @@ void write_certificate(const std::string& certificate_file, const std::string& k
   write_file(certificate_file, [&](std::FILE* file) { return ::PEM_write_X509(file, certificate.get()); });
 }
 
+void write_encrypted_key(const std::string& key_file, const std::string& passphrase) {
+  const key_ptr key{::EVP_EC_gen("P-256")};
+  write_file(key_file, [&](std::FILE* file) {
+    return ::PEM_write_PrivateKey(file, key.get(), ::EVP_aes_256_cbc(),
+                                  reinterpret_cast<const unsigned char*>(passphrase.data()),
+                                  static_cast<int>(passphrase.size()), nullptr, nullptr);
+  });
+}
+
 } // namespace kcx::http

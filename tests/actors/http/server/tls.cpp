@@ -142,4 +142,36 @@ CAF_TEST(reloaded certificates serve new connections) {
   CAF_CHECK(!server::start(with_tls(), echo));
 }
 
+CAF_TEST(a certificate or key that cannot be used is told by setting file and cause) {
+  const std::string missing = directory / "missing.pem";
+  const std::string text = directory / "text.pem";
+  const std::string locked = directory / "locked.pem";
+  const std::string other_key = directory / "other_key.pem";
+  write_certificate(directory / "other.pem", other_key, "other");
+  std::ofstream{text} << "no certificate";
+  write_encrypted_key(locked, "secret");
+  const auto refusal = [](const std::string& chain, const std::string& secret) {
+    server_options options;
+    options.tls = tls_options{chain, secret};
+    const auto refused = server::start(std::move(options), echo);
+    return refused ? std::string{"accepted"} : refused.error().message;
+  };
+  const auto bad_chain = [](const std::string& file, const std::string& cause) {
+    return "tls-certificate: cannot use \"" + file + "\": " + cause;
+  };
+  const auto bad_key = [](const std::string& file, const std::string& cause) {
+    return "tls-key: cannot use \"" + file + "\": " + cause;
+  };
+  CAF_CHECK_EQUAL(refusal(missing, key), bad_chain(missing, "No such file or directory"));
+  CAF_CHECK_EQUAL(refusal(certificate, missing), bad_key(missing, "No such file or directory"));
+  CAF_CHECK_EQUAL(refusal(directory.path(), key), bad_chain(directory.path(), "Is a directory"));
+  for (const auto& wrong : {text, key})
+    CAF_CHECK_EQUAL(refusal(wrong, key), bad_chain(wrong, "it holds no certificate in PEM form"));
+  for (const auto& wrong : {text, certificate})
+    CAF_CHECK_EQUAL(refusal(certificate, wrong), bad_key(wrong, "it holds no private key in PEM form"));
+  CAF_CHECK_EQUAL(refusal(certificate, other_key),
+                  bad_key(other_key, "it is not the key of the certificate in \"" + certificate + '"'));
+  CAF_CHECK_EQUAL(refusal(certificate, locked), bad_key(locked, "it is encrypted; take a key without a passphrase"));
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()
