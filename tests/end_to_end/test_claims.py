@@ -2,6 +2,7 @@
 import concurrent.futures
 import contextlib
 import http.client
+import json
 import os
 import re
 import socket
@@ -213,20 +214,41 @@ def test_a_cancelled_job_whose_worker_is_gone_ends_with_its_lease(far):
     assert far.wait(job["id"])["state"] == "cancelled"
 
 
-def test_what_a_client_that_broke_off_was_granted_comes_back(far):
+def waiting_claim(far):
     address = urllib.parse.urlsplit(far.url)
-    connection = http.client.HTTPConnection(address.hostname, address.port)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
     connection.request("POST", "/v1/claims?wait=60s", b'{"lease_s":60}',
                        {"Authorization": f"Bearer {far.token}", "Content-Type": "application/json"})
     wait_until(lambda: far.actors("dispatcher")[0]["status"]["waiting_remote_workers"] == 1)
-    # A connection that is reset; one that is closed may be half closed only, and still wait for its answer.
+    return connection
+
+
+def test_what_a_client_that_broke_off_was_granted_comes_back(far):
+    connection = waiting_claim(far)
+    # A connection that is reset, which the node looks for every second and tells nobody.
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-    time.sleep(2.5)  # The node looks every second for such, and tells nobody.
+    time.sleep(2.5)
     job = far.submit("true")
     # Well before its lease of a minute is over.
     wait_until(lambda: far.job(job["id"])["reason"] == "not_started", 10)
     assert one(far, wait="10s")["id"] == job["id"]
+
+
+def test_what_a_client_that_is_gone_was_granted_comes_back(far):
+    # Closed, as a killed process leaves it: the node sees no more than of one that is half closed and waits.
+    waiting_claim(far).close()
+    job = far.submit("true")
+    wait_until(lambda: far.job(job["id"])["reason"] == "not_started", 10)
+    assert one(far, wait="10s")["id"] == job["id"]
+
+
+def test_a_client_that_closed_its_sending_side_keeps_what_it_is_granted(far):
+    connection = waiting_claim(far)
+    connection.sock.shutdown(socket.SHUT_WR)
+    job = far.submit("true")
+    item, = json.loads(connection.getresponse().read())["items"]
+    assert item["id"] == job["id"] and complete(far, item)["state"] == "succeeded"
 
 
 def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(far):

@@ -51,6 +51,20 @@ expected<next_jobs> read_next(const http::request& ask, http::claim_end how) {
   return next_jobs{how == http::claim_end::complete ? *most : 0, *wait};
 }
 
+/// What gives these jobs back: nobody has begun them.
+work_exchange not_started(const std::vector<expected<job_grant>>& granted) {
+  work_exchange back;
+  for (const auto& each : granted) {
+    if (!each)
+      continue;
+    auto& result = back.ended.emplace_back();
+    result.key = each->key;
+    result.nonce = each->nonce;
+    result.outcome = attempt_outcome::not_started;
+  }
+  return back;
+}
+
 error no_such_claim(const std::string& token) {
   return {ec::not_found, "\"" + token.substr(0, 100) + "\" is no token that a claim gave", {}};
 }
@@ -115,22 +129,19 @@ void http_bridge::exchanged(const call& ask, const remote_request& wanted, bool 
     document = http::end_document(wanted.ended.front(), *answer->ended.front());
   }
   document[wanted.ended.empty() ? "items" : "claims"] = http::claims_document(answer->granted, wanted.lease);
-  if (!ask.exchange->respond(http::json_response(200, http::json_text(document))))
-    give_back(answer->granted);
+  auto told = http::json_response(200, http::json_text(document));
+  if (auto back = not_started(answer->granted); !back.ended.empty())
+    told.receipt = std::make_shared<http::receipt>(
+      [database = caf::actor_cast<caf::weak_actor_ptr>(peers_.database), back = std::move(back)]() mutable {
+        if (const auto there = caf::actor_cast<database_actor>(database))
+          caf::anon_send(there, exchange_atom_v, std::move(back));
+      });
+  ask.exchange->respond(std::move(told));
 }
 
 void http_bridge::give_back(const std::vector<expected<job_grant>>& granted) {
-  work_exchange back;
-  for (const auto& each : granted) {
-    if (!each)
-      continue;
-    auto& result = back.ended.emplace_back();
-    result.key = each->key;
-    result.nonce = each->nonce;
-    result.outcome = attempt_outcome::not_started;
-  }
   // Without a look at the answer: if it fails, the lease runs out.
-  if (!back.ended.empty() && peers_.database)
+  if (auto back = not_started(granted); !back.ended.empty() && peers_.database)
     caf::anon_send(peers_.database, exchange_atom_v, std::move(back));
 }
 

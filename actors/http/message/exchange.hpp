@@ -29,8 +29,8 @@ struct caller {
 } // namespace http
 
 /// `respond` may be called from any thread; the first call wins. False: another came before, or the client is gone (one
-/// that leaves at this very moment is not noticed). Dropping the exchange without an answer gives the client a 503
-/// `outcome_unknown`. Copies are not needed: it travels by shared pointer.
+/// that leaves at this very moment is not noticed; the answer's receipt tells of it). Dropping the exchange without an
+/// answer gives the client a 503 `outcome_unknown`. Copies are not needed: it travels by shared pointer.
 struct http_exchange {
   http::request request;
   std::function<bool(http::response)> respond;

@@ -116,6 +116,25 @@ public:
   virtual void cancel() noexcept {}
 };
 
+/// Goes with an answer that must not get lost unnoticed: `lost` is called once, on any thread, if the answer is dropped
+/// unsent or the client surely did not get it: its connection broke, or it had closed its sending side, as one that is
+/// gone does, and then its machine did not take it.
+class receipt {
+public:
+  explicit receipt(std::function<void()> lost) : lost_{std::move(lost)} {}
+  receipt(const receipt&) = delete;
+  receipt& operator=(const receipt&) = delete;
+  ~receipt() {
+    if (lost_)
+      lost_();
+  }
+
+  void delivered() noexcept { lost_ = nullptr; }
+
+private:
+  std::function<void()> lost_;
+};
+
 /// What to answer. Content-Length, Transfer-Encoding, Connection and Date are the server's: do not set them.
 struct response {
   unsigned status = 200;
@@ -125,6 +144,7 @@ struct response {
   std::shared_ptr<body_source> stream;
   /// Close the connection after this response.
   bool close = false;
+  std::shared_ptr<http::receipt> receipt = {};
 };
 
 /// A piece of a streamed request body.

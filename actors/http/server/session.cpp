@@ -250,7 +250,11 @@ asio::awaitable<bool> session::answer() {
   response r = std::move(*answer_);
   answer_.reset();
   keep = keep && !r.close && !core_->draining;
+  auto receipt = std::move(r.receipt);
   bool sent = co_await send(std::move(r), head_only, keep);
+  if (receipt && sent && co_await is_taken())
+    receipt->delivered();
+  receipt.reset();
   // What is left of a streamed body must not be taken for the next request.
   keep = keep && body_whole_;
   end_body();

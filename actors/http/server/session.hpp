@@ -92,6 +92,7 @@ private:
   boost::asio::awaitable<bool> send_stream(std::shared_ptr<body_source> source, bool chunked);
   boost::asio::awaitable<std::optional<chunk>> pull(body_source& source, std::size_t most);
   boost::asio::awaitable<bool> write(std::string_view first, std::string_view second);
+  boost::asio::awaitable<bool> is_taken();
   boost::asio::awaitable<void> linger();
 
   void write_head(const response& r, std::optional<std::uint64_t> size, bool chunked, bool keep);

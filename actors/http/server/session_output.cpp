@@ -4,10 +4,14 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <charconv>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <utility>
 
 namespace kcx::http {
@@ -19,6 +23,8 @@ namespace {
 // Up to here a body is copied behind its head, so that both leave in one plain send.
 constexpr std::size_t joined_body = 4 * 1024;
 constexpr std::size_t kept_output = 16 * 1024;
+// Between two looks whether an answer has arrived.
+constexpr std::chrono::milliseconds taken_pause{10};
 
 void append_number(std::string& to, std::uint64_t number, int base) {
   char digits[24];
@@ -132,6 +138,28 @@ asio::awaitable<bool> session::write(std::string_view first, std::string_view se
     taken = size;
   }
   co_return !gone_;
+}
+
+// A client that closed its sending side may read on, or be gone: the kernel takes the answer for both. Only the machine
+// of the one that is gone refuses it.
+asio::awaitable<bool> session::is_taken() {
+  enter(phase::writing, core_->options.timeouts.write);
+  asio::steady_timer pause{core_->io};
+  while (!gone_) {
+    pollfd state{stream_->descriptor(), POLLRDHUP, 0};
+    if (::poll(&state, 1, 0) == 0)
+      co_return true;
+    int left = 0;
+    if (::ioctl(state.fd, SIOCOUTQ, &left) != 0)
+      co_return false;
+    if (left == 0)
+      co_return true;
+    if ((state.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+      co_return false;
+    pause.expires_after(taken_pause);
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+  co_return false;
 }
 
 // -- streams -----------------------------------------------------------------

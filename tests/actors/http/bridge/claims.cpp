@@ -35,6 +35,17 @@ CAF_TEST(a claim that waits ends with its token and its job goes back) {
   CAF_CHECK_EQUAL(bridge.node.given_back, (std::vector<attempt_key>{{{7}, 1}}));
 }
 
+CAF_TEST(a job whose grant does not reach its client goes back) {
+  bridge_harness bridge;
+  const auto answer = send(bridge, bridge.make_token("work"), "/v1/claims?wait=1m");
+  bridge.job_is_ready();
+  CAF_REQUIRE(answer->came() && answer->answer->receipt);
+  CAF_CHECK(bridge.node.given_back.empty());
+  answer->answer.reset();
+  bridge.advance(1s);
+  CAF_CHECK_EQUAL(bridge.node.given_back, (std::vector<attempt_key>{{{7}, 1}}));
+}
+
 CAF_TEST(a job that was granted when the token had expired goes back) {
   bridge_harness bridge;
   const auto token = bridge.make_token("work", 1min);

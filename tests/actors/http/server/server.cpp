@@ -170,6 +170,36 @@ CAF_TEST(a half closed client gets its asynchronous reply) {
   CAF_CHECK_EQUAL(client.read_to_end(), "");
 }
 
+CAF_TEST(an answer that its client does not get is told as lost) {
+  desk waiting;
+  auto s = started([&](request, responder reply) { waiting.put(std::move(reply)); });
+  // Whether the answer of so many bytes to a client that sent no more, and did `then`, was lost.
+  const auto lost = [&](std::size_t size, auto then) {
+    auto client = std::make_unique<raw_client>(s->port());
+    client->send(get(*s, "/"));
+    auto reply = waiting.take();
+    then(client);
+    bool told = false;
+    std::promise<void> settled;
+    auto answer = text_response(200, std::string(size, 'x'));
+    answer.receipt = {new receipt{[&] { told = true; }}, [&](receipt* done) {
+                        delete done;
+                        settled.set_value();
+                      }};
+    CAF_CHECK(reply(std::move(answer)));
+    if (client)
+      CAF_CHECK_EQUAL(client->read_reply().body.size(), size);
+    if (settled.get_future().wait_for(10s) != std::future_status::ready)
+      throw std::runtime_error{"nothing becomes of the answer"};
+    return told;
+  };
+  for (const std::size_t size : {10, 10'000'000}) {
+    CAF_CHECK(!lost(size, [](auto&) {}));
+    CAF_CHECK(!lost(size, [](auto& client) { client->half_close(); }));
+    CAF_CHECK(lost(size, [](auto& client) { client.reset(); }));
+  }
+}
+
 CAF_TEST(a dropped responder is answered for with outcome unknown) {
   auto s = started([](request, responder) {});
   raw_client client{s->port()};
