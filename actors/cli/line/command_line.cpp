@@ -151,7 +151,7 @@ void add_queue_commands(CLI::App& app, invocation& to) {
     add_ids(command, to.ids, true, false);
     add_filter(command, to.list);
     command.add_flag("--all", to.all, "All of them");
-    command.callback([&to, what, name] {
+    command.callback([&to, what = what, name = name] {
       to.what = what;
       require_ids_or_filter(to, name, "--project, --queue or --name, or --all");
     });
