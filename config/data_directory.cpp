@@ -188,6 +188,10 @@ expected<data_directory> data_directory::open(const fs::path& path, std::chrono:
   fs::create_directories(whole.parent_path(), problem);
   if (::mkdir(whole.c_str(), 0700) != 0 && errno != EEXIST)
     return failed("cannot create the data directory " + whole.string(), errno);
+  // Without symbolic links, as the kernel tells where processes work: by that the left-overs of a crash are found.
+  whole = fs::canonical(whole, problem);
+  if (problem)
+    return failed("cannot find out where the data directory " + path.string() + " lies", problem.value());
   if (auto checked = check_file_system(whole); !checked)
     return std::move(checked).error();
   if (auto checked = check_owned(whole); !checked)

@@ -122,6 +122,9 @@ expected<job_filter> parse_filter_document(const json& document) {
     if (found == std::end(words))
       return false;
     read_word(from, at, value, *found->second);
+    // A variable that was not set must not mean every job without a name.
+    if (*found->second && (*found->second)->empty())
+      from.errors.add(at, "must not be empty");
     return true;
   };
   if (auto complete = read_object(document, read, in); !complete)

@@ -88,7 +88,10 @@ void read_fields(json_errors& errors, const json_place& root, const json& docume
     if (key == "url") {
       read_url(errors, at, value, whole, to);
     } else if (key == "secret") {
-      if (auto text = read_text(errors, at, value, longest_secret))
+      auto text = read_text(errors, at, value, longest_secret);
+      if (whole && text && text->empty())
+        errors.add(at, "must not be empty; leave it out to send unsigned");
+      else if (text)
         to.secret = std::move(*text);
     } else if (key == "events") {
       read_events(errors, at, value, to);

@@ -5,6 +5,7 @@
 #include "actors/http/api/stats_json.hpp"
 #include "actors/http/message/problem.hpp"
 #include "actors/inspector/metrics.hpp"
+#include "actors/inspector/routes.hpp"
 #include "actors/inspector/web_page.hpp"
 #include "storage/job_json.hpp"
 
@@ -17,6 +18,8 @@ namespace kcx {
 namespace {
 
 constexpr std::size_t jobs_shown = 20;
+constexpr std::chrono::milliseconds counts_serve{1'000};
+constexpr std::chrono::milliseconds most_counts_serve{60'000};
 
 http::response session_answer(std::string_view cookie) {
   http::response answer;
@@ -58,55 +61,42 @@ void inspector::on_stop() noexcept {
 
 // -- requests ---------------------------------------------------------------------------------------------------------
 
-const std::vector<inspector::port_call>& inspector::calls() {
-  using http::api_call;
-  using http::scope;
-  static const std::vector<port_call> all{
-    {{"GET", "/actors", scope::none, api_call::get_node, "The tree of actors"}, &inspector::actors},
-    {{"GET", "/metrics", scope::none, api_call::get_stats, "Figures for Prometheus"}, &inspector::metrics},
-    {{"GET", "/healthz", scope::none, api_call::health, "Whether the node lives"}, &inspector::health},
-    {{"GET", "/readyz", scope::none, api_call::ready, "Whether it takes jobs"}, &inspector::ready},
-    {{"GET", "/jobs", scope::read, api_call::list_jobs, "The newest jobs"}, &inspector::jobs},
-    {{"POST", "/session", scope::read, api_call::begin_session, "Begin a browser's session"},
-     &inspector::begin_session},
-    {{"DELETE", "/session", scope::read, api_call::end_session, "End it"}, &inspector::end_session},
-  };
-  return all;
-}
-
 void inspector::handle(const http_exchange_ptr& exchange) {
   const auto& ask = exchange->request;
-  const std::string_view method = ask.method == "HEAD" ? "GET" : std::string_view{ask.method};
   auto page = http::web_page(ask.path);
-  if (page && method == "GET") {
+  auto where = http::find_route(ask.method, ask.path, inspection_routes());
+  if (page && (ask.method == "GET" || ask.method == "HEAD")) {
     exchange->respond(std::move(*page));
-    return;
-  }
-  std::string allowed = page ? "GET, HEAD" : "";
-  for (const auto& each : calls()) {
-    if (each.where.path != ask.path)
-      continue;
-    if (each.where.method == method)
-      return carry_out(each, exchange);
-    allowed.append(allowed.empty() ? "" : ", ").append(each.where.method == "GET" ? "GET, HEAD" : each.where.method);
-  }
-  if (allowed.empty()) {
+  } else if (where.found != nullptr) {
+    carry_out(*where.found, exchange);
+  } else if (where.allowed.empty() && !page) {
     exchange->respond(http::problem(http::kinds::unknown_path, "nothing is at " + ask.path));
-    return;
+  } else {
+    const auto allowed = page ? std::string{"GET, HEAD"} : where.allowed;
+    auto answer = http::problem(http::kinds::method_not_allowed, ask.path + " takes " + allowed);
+    answer.headers.add("Allow", allowed);
+    exchange->respond(std::move(answer));
   }
-  auto answer = http::problem(http::kinds::method_not_allowed, ask.path + " takes " + allowed);
-  answer.headers.add("Allow", allowed);
-  exchange->respond(std::move(answer));
 }
 
-void inspector::carry_out(const port_call& which, const http_exchange_ptr& exchange) {
-  auto verdict = settings_.tokens->check(exchange->request, &which.where);
+void inspector::carry_out(const http::route& where, const http_exchange_ptr& exchange) {
+  using http::api_call;
+  // The server has asked this before it read the body; since then the token may have been revoked.
+  auto verdict = settings_.tokens->check(exchange->request, &where);
   if (auto* refusal = std::get_if<http::response>(&verdict)) {
     exchange->respond(std::move(*refusal));
     return;
   }
   exchange->who = std::get<http::caller>(std::move(verdict));
-  (this->*which.carry_out)(exchange);
+  switch (where.call) {
+  case api_call::get_node: return actors(exchange);
+  case api_call::get_stats: return metrics(exchange);
+  case api_call::ready: return ready(exchange);
+  case api_call::list_jobs: return jobs(exchange);
+  case api_call::begin_session: return begin_session(exchange);
+  case api_call::end_session: return end_session(exchange);
+  default: return health(exchange);
+  }
 }
 
 void inspector::health(const http_exchange_ptr& exchange) {
@@ -177,6 +167,9 @@ void inspector::ask_for_jobs(const http_exchange_ptr& exchange, std::size_t trie
         auto answer =
           http::json_response(200, http::json_text({{"caller", exchange->who.name}, {"items", std::move(items)}}));
         answer.headers.add("Cache-Control", "no-store");
+        const auto rate = settings_.tokens->rate_fields(exchange->who.token);
+        for (std::size_t i = 0; i < rate.size(); ++i)
+          answer.headers.set(rate.at(i).name, rate.at(i).value);
         exchange->respond(std::move(answer));
       },
       // The list may have been replaced meanwhile.
@@ -212,14 +205,21 @@ void inspector::gather(std::function<void(const gathering&)> then) {
 }
 
 void inspector::gather_queue(const std::shared_ptr<gathering>& into, std::size_t tries) {
-  if (tries == 0)
+  const auto asked_at = settings_.clock();
+  if (counted_ && asked_at < counted_until_)
+    into->queue = counted_;
+  if (tries == 0 || into->queue)
     return into->arrived();
   const auto& reader = readers_[next_reader_++ % readers_.size()];
   request(reader, settings_.read_timeout, stats_atom_v)
     .then(
-      [into](const expected<queue_stats>& stats) {
-        if (stats)
-          into->queue = *stats;
+      [this, into, asked_at](const expected<queue_stats>& stats) {
+        if (stats) {
+          into->queue = counted_ = *stats;
+          const auto now = settings_.clock();
+          counted_until_ =
+            now + std::clamp<std::chrono::milliseconds>(10 * (now - asked_at), counts_serve, most_counts_serve);
+        }
         into->arrived();
       },
       // The list may have been replaced meanwhile.

@@ -60,15 +60,8 @@ private:
     }
   };
 
-  /// What there is besides the page's files.
-  struct port_call {
-    http::route where;
-    void (inspector::*carry_out)(const http_exchange_ptr& exchange);
-  };
-  static const std::vector<port_call>& calls();
-
   void handle(const http_exchange_ptr& exchange);
-  void carry_out(const port_call& which, const http_exchange_ptr& exchange);
+  void carry_out(const http::route& where, const http_exchange_ptr& exchange);
   void health(const http_exchange_ptr& exchange);
   void jobs(const http_exchange_ptr& exchange);
   void ask_for_jobs(const http_exchange_ptr& exchange, std::size_t tries);
@@ -79,6 +72,8 @@ private:
   void ready(const http_exchange_ptr& exchange);
   /// Asks every watched actor and one reader; `then` runs when all have answered or their time is up.
   void gather(std::function<void(const gathering&)> then);
+  /// Counting takes time in proportion to all jobs, and nobody needs a token to have it done: the latest answer serves
+  /// for a second, or ten times as long as it took to get.
   void gather_queue(const std::shared_ptr<gathering>& into, std::size_t tries);
   [[nodiscard]] nlohmann::json status_of(const gathering& from, std::string_view name) const;
 
@@ -86,6 +81,9 @@ private:
   inspector_settings settings_;
   watched_actors watched_;
   std::size_t next_reader_ = 0;
+  /// The latest answer, and until when it serves.
+  std::optional<queue_stats> counted_;
+  timestamp counted_until_;
 };
 
 } // namespace kcx

@@ -209,7 +209,7 @@ public:
     if (!api)
       return std::move(api).error();
     api_ = *std::move(api);
-    auto to_inspector = inspection_options(options_);
+    auto to_inspector = inspection_options(options_, context_.tokens);
     to_inspector.limits.connections = connections->inspection;
     auto inspection = listen_for(options_.inspect, "inspection", std::move(to_inspector), context_.inspector_gate);
     if (!inspection)

@@ -2,6 +2,7 @@
 
 #include "actors/http/api/line_cutter.hpp"
 #include "actors/http/message/auth.hpp"
+#include "actors/inspector/routes.hpp"
 #include "storage/sqlite/reader.hpp"
 
 #include <utility>
@@ -39,9 +40,16 @@ http::server_options api_options(const settings& options, std::shared_ptr<http::
   return result;
 }
 
-http::server_options inspection_options(const settings& options) {
+http::server_options inspection_options(const settings& options, std::shared_ptr<http::token_table> tokens) {
   auto result = port_options(options);
   result.limits.body_bytes = inspection_body_bytes;
+  result.admit = [tokens = std::move(tokens)](const http::request& ask) {
+    // The page and what shows counts need no token, nor does a path that does not exist tell anything.
+    const auto where = http::find_route(ask.method, ask.path, inspection_routes());
+    if (where.found == nullptr || where.found->needs == http::scope::none)
+      return http::admission{};
+    return tokens->admit(ask, inspection_routes());
+  };
   return result;
 }
 

@@ -17,6 +17,7 @@ namespace kcx {
 
 /// Without addresses and the number of connections.
 [[nodiscard]] http::server_options api_options(const settings& options, std::shared_ptr<http::token_table> tokens);
-[[nodiscard]] http::server_options inspection_options(const settings& options);
+[[nodiscard]] http::server_options inspection_options(const settings& options,
+                                                      std::shared_ptr<http::token_table> tokens);
 
 } // namespace kcx

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import urllib.parse
@@ -327,3 +328,38 @@ def test_long_json_comes_compressed_to_whoever_accepts_it(node):
     assert packed.headers["Content-Encoding"] == "gzip" and plain.headers["Content-Encoding"] is None
     assert gzip.decompress(packed.body) == plain.body and len(packed.body) < len(plain.body) / 4
     assert node.request("GET", "/v1/node", headers={"Accept-Encoding": "gzip"}).headers["Content-Encoding"] is None
+
+
+def test_the_inspection_port_takes_of_the_same_rate(start_node):
+    node = start_node()
+    token = node.post("/v1/tokens", {"name": "few", "scopes": ["read"], "rate_limit": 3}, status=201)["token"]
+    who = {"Authorization": f"Bearer {token}"}
+    statuses = [node.request("GET", "/jobs", headers=who, token=False, base=node.inspect).status for _ in range(4)]
+    assert statuses == [200, 200, 200, 429]
+    node.request("GET", "/v1/jobs", headers=who, token=False).problem(429, "rate_limited")
+
+
+def test_the_inspection_port_reads_no_body_without_a_token(node):
+    host, port = node.inspect.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(f"POST /session HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 60000\r\n\r\n".encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 401 ")
+
+
+def test_nodes_of_one_machine_keep_their_sessions_apart(node, start_node):
+    other = start_node()
+    jar = [each.request("POST", "/v1/session").headers["Set-Cookie"].split(";")[0] for each in (node, other)]
+    for each in (node, other):
+        assert each.request("GET", "/v1/jobs", headers={"Cookie": "; ".join(jar)}, token=False).status == 200
+
+
+def test_an_empty_filter_cancels_nothing(node):
+    job = node.submit("sleep 60")["id"]
+    problem = node.request("POST", "/v1/jobs/cancel", {"name": ""}).problem(422, "invalid_input")
+    assert problem["errors"] == [{"pointer": "/name", "detail": "must not be empty"}]
+    assert node.job(job)["state"] in ("queued", "running")
+
+
+def test_an_empty_secret_signs_nothing(node):
+    refused = node.request("PUT", "/v1/projects/web/webhook", {"url": "http://127.0.0.1:1/", "secret": ""})
+    assert refused.problem(422)["errors"][0]["pointer"] == "/secret"

@@ -3,6 +3,8 @@ import json
 import os
 import signal
 
+import pytest
+
 from kcx_node import headless, headless_processes, processes_matching, unique_sleep, wait_until
 
 
@@ -91,8 +93,11 @@ def test_a_finished_job_and_its_log_are_the_same_after_a_crash(start_node):
     assert node.log(job["id"]) == log
 
 
-def test_what_dropped_its_mark_is_ended_before_the_job_runs_again(start_node):
-    node = start_node(slots=1)
+@pytest.mark.parametrize("place", ["plain", "linked"])
+def test_what_dropped_its_mark_is_ended_before_the_job_runs_again(start_node, tmp_path, place):
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "linked").symlink_to("plain")
+    node = start_node(slots=1, data=tmp_path / place / "data")
     sleep = unique_sleep()
     job = node.submit("env -i setsid $SLEEP & echo up; wait", env={"SLEEP": sleep}, on_interrupt="requeue")
     assert next(node.follow(job["id"])) == "up"

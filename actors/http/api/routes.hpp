@@ -94,6 +94,7 @@ struct routing {
 };
 
 /// HEAD is routed as GET. `path` is percent-decoded.
-[[nodiscard]] routing find_route(std::string_view method, std::string_view path);
+[[nodiscard]] routing find_route(std::string_view method, std::string_view path,
+                                 std::span<const route> routes = api_routes());
 
 } // namespace kcx::http

@@ -11,8 +11,6 @@ namespace kcx::http {
 
 namespace {
 
-constexpr std::string_view cookie_name = "kcx_session";
-
 /// Sessions, and codes, of one token. More are the work of a program that should use the token itself.
 constexpr std::ptrdiff_t most_passes = 1'000;
 
@@ -20,8 +18,8 @@ constexpr std::uint32_t bit(scope which) noexcept {
   return 1U << static_cast<unsigned>(which);
 }
 
-/// The value of our cookie in a Cookie header (RFC 6265 §4.2).
-std::optional<std::string_view> session_cookie(const request& ask) {
+/// The value of the cookie of that name in a Cookie header (RFC 6265 §4.2).
+std::optional<std::string_view> cookie_value(const request& ask, std::string_view cookie_name) {
   auto rest = ask.headers.find("Cookie").value_or("");
   while (!rest.empty()) {
     const auto pair = trimmed(rest.substr(0, rest.find(';')));
@@ -33,8 +31,8 @@ std::optional<std::string_view> session_cookie(const request& ask) {
   return std::nullopt;
 }
 
-std::string cookie(std::string_view value, std::chrono::seconds age, bool secure) {
-  return std::string{cookie_name} + "=" + std::string{value} +
+std::string set_cookie(std::string_view name, std::string_view value, std::chrono::seconds age, bool secure) {
+  return std::string{name} + "=" + std::string{value} +
          "; Path=/; HttpOnly; SameSite=Strict; Max-Age=" + std::to_string(age.count()) + (secure ? "; Secure" : "");
 }
 
@@ -55,6 +53,9 @@ std::optional<scope> parse_scope(std::string_view text) noexcept {
       return each;
   return std::nullopt;
 }
+
+token_table::token_table(options what)
+  : options_{std::move(what)}, cookie_name_{"kcx_session_" + token_digest(options_.admin_digest).substr(0, 8)} {}
 
 // -- what there is ----------------------------------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ token_uses token_table::take_uses() {
 // -- checking ---------------------------------------------------------------------------------------------------------
 
 std::optional<caller> token_table::identify_session(const request& ask) const {
-  const auto value = session_cookie(ask);
+  const auto value = cookie_value(ask, cookie_name_);
   if (!value)
     return std::nullopt;
   const auto at = sessions_.find(token_digest(*value));
@@ -152,6 +153,11 @@ std::variant<caller, response> token_table::check(const request& ask, const rout
   auto who = identify(ask, where != nullptr && where->call == api_call::begin_session, why);
   if (!who)
     return problem(ec::unauthorized, why);
+  if (!who->session.empty() && where != nullptr &&
+      (where->call == api_call::begin_session || where->call == api_call::make_session_code))
+    return problem(ec::forbidden,
+                   "a session begins no other, nor makes it a code: send the token, so that signing out and "
+                   "its 12 hours end all that came of it");
   who->name = "admin";
   if (who->token == 0)
     return *std::move(who);
@@ -195,8 +201,8 @@ void token_table::refill(entry& each, timestamp now) const {
   each.refilled = now;
 }
 
-admission token_table::admit(const request& ask) {
-  const auto where = find_route(ask.method, ask.path);
+admission token_table::admit(const request& ask, std::span<const route> routes) {
+  const auto where = find_route(ask.method, ask.path, routes);
   auto verdict = check(ask, where.found);
   if (auto* refusal = std::get_if<response>(&verdict))
     return {std::move(*refusal), std::nullopt};
@@ -260,14 +266,15 @@ expected<std::string> token_table::begin_session(const caller& who) {
   if (!who.code.empty() && codes_.erase(who.code) == 0)
     return error{ec::unauthorized, "the one-time code was used already; make another one", {}};
   add_pass(sessions_, value, who, options_.clock() + options_.session_time);
-  return cookie(value, std::chrono::duration_cast<std::chrono::seconds>(options_.session_time), options_.secure);
+  return set_cookie(cookie_name_, value, std::chrono::duration_cast<std::chrono::seconds>(options_.session_time),
+                    options_.secure);
 }
 
 std::string token_table::end_session(const request& ask) {
   const std::lock_guard lock{mutex_};
-  if (const auto value = session_cookie(ask))
+  if (const auto value = cookie_value(ask, cookie_name_))
     sessions_.erase(token_digest(*value));
-  return cookie("", std::chrono::seconds{0}, options_.secure);
+  return set_cookie(cookie_name_, "", std::chrono::seconds{0}, options_.secure);
 }
 
 } // namespace kcx::http

@@ -16,6 +16,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -45,7 +46,7 @@ public:
     std::function<timestamp()> clock = wall_clock_now;
   };
 
-  explicit token_table(options what) : options_{std::move(what)} {}
+  explicit token_table(options what);
 
   // -- what there is -------------------------------------------------------------------------------------------------
 
@@ -66,8 +67,9 @@ public:
   /// or its session ended. For whatever stays open: streams, and requests that wait.
   [[nodiscard]] std::optional<error> ended(const caller& who) const;
 
-  /// For server_options::admit: check(), and one request less of the token's rate: 429 if none is left.
-  [[nodiscard]] admission admit(const request& ask);
+  /// For server_options::admit of a port with these routes: check(), and one request less of the token's rate: 429 if
+  /// none is left.
+  [[nodiscard]] admission admit(const request& ask, std::span<const route> routes = api_routes());
 
   /// The RateLimit fields for an answer to this token; none if it has no limit.
   [[nodiscard]] header_fields rate_fields(std::int64_t token) const;
@@ -79,9 +81,9 @@ public:
     timestamp expires_at;
   };
   /// A code for a link: instead of a token it begins one session with the caller's rights, and does nothing else. Lost
-  /// when the node stops.
+  /// when the node stops. Like a session it comes of a token only: check() refuses those who come by a session.
   [[nodiscard]] one_time_code make_code(const caller& who);
-  /// A new session with the rights of the token, session or code the request came with, as a Set-Cookie value. Lost
+  /// A new session with the rights of the token or code the request came with, as a Set-Cookie value. Lost
   /// when the node stops. unauthorized if another request was faster with the same code.
   [[nodiscard]] expected<std::string> begin_session(const caller& who);
   /// Ends the session of the request's cookie; the Set-Cookie value that makes the browser forget it.
@@ -113,6 +115,8 @@ private:
   void refill(entry& each, timestamp now) const;
 
   const options options_;
+  /// Browsers send cookies to every port of a host, so each node's has a name of its own, the same after a restart.
+  const std::string cookie_name_;
   mutable std::mutex mutex_;
   std::map<std::int64_t, entry> tokens_;
   std::unordered_map<std::string, std::int64_t> by_digest_;

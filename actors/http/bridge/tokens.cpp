@@ -54,7 +54,9 @@ void read_token_field(json_errors& errors, new_token& token, const std::string& 
   const json_place root;
   const json_place at{&root, key};
   if (key == "name") {
-    if (auto name = read_text(errors, at, value, longest_name); name && is_plain_name(*name, "._-/@: "))
+    if (auto name = read_text(errors, at, value, longest_name); name && *name == "admin")
+      errors.add(at, "must be another name than that of the admin token");
+    else if (name && is_plain_name(*name, "._-/@: "))
       token.name = *std::move(name);
     else if (name)
       errors.add(at, "must be letters, digits or . _ - / @ : and begin with a letter or digit");

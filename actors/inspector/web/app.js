@@ -6,6 +6,7 @@ const period = 1000;
 let before = null;
 let api = null;
 let signedIn = true; // until the node says otherwise
+let whyNot = 'The address that "kcx dashboard" prints shows the jobs, too';
 
 const byId = (id) => document.getElementById(id);
 
@@ -131,6 +132,15 @@ function logAddress(job) {
   return address.href;
 }
 
+// The name, or what the job runs; cut by the style sheet where it is long, and whole in its tooltip.
+function nameCell(job) {
+  const command = Array.isArray(job.command) ? job.command.join(' ') : job.command;
+  const text = job.name || command || job.steps?.map((step) => step.name).join(', ') || '';
+  const cell = element('td', text, job.name ? 'name' : 'name command');
+  cell.title = text;
+  return cell;
+}
+
 function jobRow(job) {
   const line = document.createElement('tr');
   const log = element('td');
@@ -143,7 +153,7 @@ function jobRow(job) {
     element('td', job.id, 'number'),
     element('td', job.state.replace('_', ' '), `state ${job.state}`),
     element('td', job.reason ?? ''),
-    element('td', job.name ?? ''),
+    nameCell(job),
     element('td', job.project ?? ''),
     element('td', job.queue ?? ''),
     element('td', duration(job.duration_s === null ? null : job.duration_s * 1000), 'number'),
@@ -171,8 +181,9 @@ async function signIn() {
   if (code === null) return;
   history.replaceState(null, '', location.pathname);
   const answer = await fetch('/session', { method: 'POST', headers: { Authorization: `Bearer ${code}` } });
-  if (answer.ok) signedIn = true;
-  else showSession(`Not signed in: ${await problemText(answer)}`, false);
+  // A session from before goes on, whatever became of the code.
+  signedIn = true;
+  if (!answer.ok) whyNot = `Not signed in: ${await problemText(answer)}`;
 }
 
 async function signOut() {
@@ -184,7 +195,7 @@ async function pollJobs() {
   if (!signedIn) return;
   const answer = await fetch('/jobs', { cache: 'no-store', signal: AbortSignal.timeout(5000) });
   if (answer.status === 401 || answer.status === 403) {
-    showSession('The address that "kcx dashboard" prints shows the jobs, too', false);
+    showSession(whyNot, false);
     return;
   }
   if (!answer.ok) throw new Error(await problemText(answer));
@@ -212,4 +223,4 @@ async function poll() {
 
 byId('sign-out').addEventListener('click', signOut);
 window.addEventListener('hashchange', signIn);
-signIn().catch((failure) => showSession(`Not signed in: ${failure.message}`, false)).finally(poll);
+signIn().catch((failure) => { whyNot = `Not signed in: ${failure.message}`; }).finally(poll);

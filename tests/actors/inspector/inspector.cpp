@@ -85,6 +85,18 @@ CAF_TEST(a queue that cannot be read is shown as unknown) {
   CAF_CHECK(!document["actors"].empty());
 }
 
+CAF_TEST(jobs are counted once a second at the most) {
+  inspector_harness inspector;
+  for (const char* path : {"/actors", "/metrics", "/readyz", "/actors"})
+    inspector.ask("GET", path);
+  CAF_CHECK_EQUAL(inspector.counts, 1);
+  inspector.now += 1s;
+  inspector.stats.jobs_by_state[job_state::queued] = 3;
+  const auto document = body_of(*inspector.ask("GET", "/actors"));
+  CAF_CHECK_EQUAL(document["queue"]["jobs"]["queued"].get<int>(), 3);
+  CAF_CHECK_EQUAL(inspector.counts, 2);
+}
+
 CAF_TEST(a replaced actor counts as a restart) {
   inspector_harness inspector;
   const auto before = body_of(*inspector.ask("GET", "/actors"));

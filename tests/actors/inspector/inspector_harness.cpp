@@ -49,6 +49,7 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, harness* own
     },
     [](log_atom, job_id, std::int32_t) { return expected<log_location>{no_such}; },
     [=](stats_atom) {
+      ++owner->counts;
       auto promise = self->make_response_promise<expected<queue_stats>>();
       if (!owner->reader_silent)
         promise.deliver(expected<queue_stats>{owner->stats});
@@ -78,6 +79,9 @@ struct test_config : caf::actor_system_config {
 } // namespace
 
 struct inspector_harness::impl {
+  explicit impl(harness* of) : owner{of} {}
+
+  harness* owner;
   test_config config;
   caf::actor_system system{config};
   caf::scheduler::test_coordinator& scheduler{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())};
@@ -97,14 +101,14 @@ struct inspector_harness::impl {
     inspector_settings settings;
     settings.tokens = tokens;
     settings.node = {{"version", "1.2.3"}};
-    settings.clock = [] { return timestamp{std::chrono::seconds{100}}; };
+    settings.clock = [this] { return owner->now; };
     inspector = system.spawn<kcx::inspector>(std::vector{reader}, std::move(settings));
     caf::anon_send(inspector, rewire_atom_v, inspector::watched_actors{{"database", database}});
     settle();
   }
 };
 
-inspector_harness::inspector_harness() : impl_{std::make_unique<impl>()} {
+inspector_harness::inspector_harness() : impl_{std::make_unique<impl>(this)} {
   auto& my = *impl_;
   my.database = my.system.spawn<fake_database>(this);
   my.reader = my.system.spawn(fake_reader, this);

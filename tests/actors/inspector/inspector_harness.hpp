@@ -26,6 +26,9 @@ public:
   static constexpr std::string_view admin_token = "the-admin-token";
   queue_stats stats;
   std::vector<job_record> jobs;
+  /// How often the jobs were counted.
+  int counts = 0;
+  timestamp now{std::chrono::seconds{100}};
   bool reader_silent = false;
   bool database_silent = false;
 

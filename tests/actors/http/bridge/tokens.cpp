@@ -183,6 +183,35 @@ CAF_TEST(a code begins one session with the rights of its token) {
   CAF_CHECK_EQUAL(status_with(bridge, code, "POST", "/v1/session"), 401u);
 }
 
+CAF_TEST(a session begins no other and makes no code) {
+  bridge_harness bridge;
+  const auto set = bridge.ask("POST", "/v1/session")->header("Set-Cookie");
+  const auto call = [&](const char* target) {
+    return bridge.ask("POST", target, {{}, {{"Cookie", set.substr(0, set.find(';'))}}, false, {}})->status();
+  };
+  CAF_CHECK_EQUAL(call("/v1/session"), 403u);
+  CAF_CHECK_EQUAL(call("/v1/session/code"), 403u);
+}
+
+CAF_TEST(each node has a cookie of its own name) {
+  http::token_table one{{.admin_digest = http::token_digest("a")}};
+  http::token_table again{{.admin_digest = http::token_digest("a")}};
+  http::token_table other{{.admin_digest = http::token_digest("b")}};
+  const auto name_of = [](http::token_table& tokens) {
+    const auto set = *tokens.begin_session({});
+    return set.substr(0, set.find('='));
+  };
+  CAF_CHECK_EQUAL(name_of(one), name_of(again));
+  CAF_CHECK_NOT_EQUAL(name_of(one), name_of(other));
+}
+
+CAF_TEST(no token takes the name of the admin) {
+  bridge_harness bridge;
+  const auto answer = bridge.post("/v1/tokens", R"({"name":"admin","scopes":["read"]})");
+  CAF_CHECK_EQUAL(answer->status(), 422u);
+  CAF_CHECK_EQUAL(answer->json()["errors"][0]["pointer"].get<std::string>(), "/name");
+}
+
 CAF_TEST(a code ends with its minute and with its token) {
   bridge_harness bridge;
   const auto token = made_token(bridge, R"({"name":"ci","scopes":["read"]})");
