@@ -108,7 +108,7 @@ request_reader::step request_reader::parse(std::string_view head) {
   if (parser_->get().version() / 10 != 1)
     return refuse(kinds::unsupported_version, "Only HTTP/1.0 and HTTP/1.1 are understood.");
   for (auto take : {&request_reader::take_fields, &request_reader::take_framing, &request_reader::take_target,
-                    &request_reader::take_host})
+                    &request_reader::take_host, &request_reader::check_type})
     if (auto result = (this->*take)(); result != step::done)
       return result;
   return step::done;
@@ -193,6 +193,13 @@ request_reader::step request_reader::take_host() {
     authority_ = *host;
   if (host && authority_.empty())
     return refuse(kinds::malformed_request, "The Host field is empty.");
+  return step::done;
+}
+
+// What reads the first and what reads the last would take two different requests for one (RFC 9110 §5.3).
+request_reader::step request_reader::check_type() {
+  if (request_.headers.count("Content-Type") > 1)
+    return refuse(kinds::malformed_request, "There is more than one Content-Type field.");
   return step::done;
 }
 

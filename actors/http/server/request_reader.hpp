@@ -72,6 +72,7 @@ private:
   step take_framing();
   step take_target();
   step take_host();
+  step check_type();
   step read_chunks(std::string_view input, std::size_t& used);
   step refuse_body();
 

@@ -80,3 +80,9 @@ CAF_TEST(a trailer or a chunks first line is too long however it comes) {
     CAF_CHECK_EQUAL(refusal_of("5dc\r\n" + filler + "\r\n0\r\n\r\n", piece), "");
   }
 }
+
+CAF_TEST(two types of one body are refused) {
+  const std::string start = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n";
+  CAF_CHECK_EQUAL(head_refusal(start + "\r\n", 1'000), "");
+  CAF_CHECK_EQUAL(head_refusal(start + "Content-Type: text/plain\r\n\r\n", 1'000), "malformed_request");
+}
