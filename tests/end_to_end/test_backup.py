@@ -88,6 +88,31 @@ def test_a_backup_copies_what_is_left_of_a_cut_log(node, tmp_path):
         restored.clean_up()
 
 
+def compressed(node, job_id):
+    logs = node.data / "logs" / "0"
+    return (logs / f"{job_id}-1.log.zst").exists() and not (logs / f"{job_id}-1.log").exists()
+
+
+def test_a_backup_has_logs_that_are_compressed(start_node, tmp_path):
+    node = start_node(compress_logs_after="0s")
+    # Enough lines, a while apart, that the index of the first is compressed, too.
+    jobs = [node.run("for i in $(seq 200); do seq 100; sleep 0.011; done")["id"],
+            node.run("seq 1 100000", log_limit_bytes=100_000)["id"]]
+    wait_until(lambda: all(compressed(node, job) for job in jobs), what="the logs are compressed")
+    wait_until(lambda: (node.data / "logs" / "0" / f"{jobs[0]}-1.idx.zst").exists(), what="and an index")
+    made = node.cli("--json", "node", "backup", tmp_path / "copy")
+    assert made.returncode == 0 and json.loads(made.stdout)["log_files"] == 2, made
+    paths = [f"/v1/jobs/{job}/log" for job in jobs]
+    logs = [node.request("GET", path).body for path in paths]
+    restored = Node(tmp_path / "restored", data=tmp_path / "copy")
+    restored.start()
+    try:
+        assert [restored.request("GET", path).body for path in paths] == logs
+        assert logs[0] == b"".join(b"%d\n" % i for i in range(1, 101)) * 200
+    finally:
+        restored.clean_up()
+
+
 def test_a_backup_never_touches_what_is_there(node, tmp_path):
     (tmp_path / "mine").mkdir()
     refused = node.cli("node", "backup", tmp_path / "mine")

@@ -2,6 +2,7 @@
 
 #include "config/posix.hpp"
 #include "config/units.hpp"
+#include "storage/log_format.hpp"
 #include "storage/sqlite/maintenance.hpp"
 
 #include <algorithm>
@@ -144,8 +145,12 @@ expected<bool> copy_tree(const fs::path& from, const fs::path& to, const std::fu
 outcome copy_logs(const fs::path& data, const fs::path& to, const attempts& latest, copied_files& facts) {
   copied_files indexes;
   for (const bool index : {true, false}) {
+    const fs::path kind{index ? ".idx" : ".log"};
     const auto wanted = [&](const fs::path& file) {
-      return (file.extension() == ".idx") == index && is_known(file.stem().string(), latest);
+      const auto name = file.filename().string();
+      const auto dot = std::min(name.find('.'), name.size());
+      const auto rest = name.substr(dot);
+      return (rest == kind || rest == log_archive_path(kind)) && is_known(name.substr(0, dot), latest);
     };
     if (auto copied = copy_tree(data / "logs", to / "logs", wanted, index ? indexes : facts); !copied)
       return std::move(copied).error();
