@@ -1,7 +1,10 @@
 """kcx node backup and doctor."""
+import itertools
 import json
 import os
 import re
+import signal
+import subprocess
 import threading
 
 from kcx_node import Node, unique_sleep, wait_until
@@ -109,6 +112,39 @@ def test_a_backup_has_logs_that_are_compressed(start_node, tmp_path):
     try:
         assert [restored.request("GET", path).body for path in paths] == logs
         assert logs[0] == b"".join(b"%d\n" % i for i in range(1, 101)) * 200
+    finally:
+        restored.clean_up()
+
+
+def test_a_backup_misses_no_log_that_is_compressed_meanwhile(start_node, tmp_path):
+    node = start_node(compress_logs_after="1h")
+    jobs = [job["id"] for job in node.submit_many([{"command": "seq 1 20000"}] * 100)]
+    assert all(node.wait(job)["state"] == "succeeded" for job in jobs)
+    assert node.terminate() == 0
+    copied = 0
+    for number in itertools.count():
+        # Held between the first log and the last one.
+        copy = tmp_path / f"copy{number}"
+        logs = tmp_path / f"copy{number}.partial" / "logs" / "0"
+        backup = subprocess.Popen([node.program.parent / "kcx", "--data", node.data, "node", "backup", copy])
+        while backup.poll() is None and not list(logs.glob("*.log")):
+            pass
+        backup.send_signal(signal.SIGSTOP)
+        copied = len(list(logs.glob("*.log")))
+        if backup.poll() is None and 0 < copied < len(jobs):
+            break
+        backup.send_signal(signal.SIGCONT)
+        assert backup.wait() == 0
+    node.start(compress_logs_after="0s")
+    wait_until(lambda: all(compressed(node, job) for job in jobs), what="the logs are compressed")
+    backup.send_signal(signal.SIGCONT)
+    assert backup.wait() == 0
+    assert len(list((copy / "logs" / "0").glob("*.log"))) <= copied + 1, "the others are copied compressed"
+    restored = Node(tmp_path / "restored", data=copy)
+    restored.start()
+    try:
+        text = b"".join(b"%d\n" % i for i in range(1, 20001))
+        assert [job for job in jobs if restored.request("GET", f"/v1/jobs/{job}/log").body != text] == []
     finally:
         restored.clean_up()
 

@@ -2,15 +2,13 @@
 
 #include "config/posix.hpp"
 #include "config/units.hpp"
-#include "storage/log_format.hpp"
+#include "storage/log_copy.hpp"
+#include "storage/sparse_copy.hpp"
 #include "storage/sqlite/maintenance.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -29,60 +27,21 @@ error no_backup(std::string message) {
   return {ec::invalid_setting, std::move(message), {}};
 }
 
-/// A file that is copied: both ends, and how a failure names them.
-struct open_copy {
-  int from;
-  int to;
-  const fs::path& source;
-  const fs::path& target;
-};
-
-/// Copies bytes from `begin` to `end`. Another reason to stop than a failure: the file became shorter.
-outcome copy_bytes(const open_copy& files, off_t begin, off_t end, std::uint64_t& bytes) {
-  std::array<char, 128 * 1024> buffer;
-  while (begin < end) {
-    const auto wanted = std::min<std::size_t>(buffer.size(), static_cast<std::size_t>(end - begin));
-    const auto got = ::pread(files.from, buffer.data(), wanted, begin);
-    if (got < 0)
-      return system_failure("cannot read " + files.source.string());
-    if (got == 0)
-      break;
-    for (ssize_t at = 0; at < got;) {
-      const auto put = ::pwrite(files.to, buffer.data() + at, static_cast<std::size_t>(got - at), begin + at);
-      if (put < 0)
-        return system_failure("cannot write " + files.target.string());
-      at += put;
-    }
-    begin += got;
-    bytes += static_cast<std::uint64_t>(got);
-  }
-  return done{};
-}
-
-/// Leaves holes out: the cut middle of a log may be a thousand times as large as what is kept of it. False if the file
-/// is not there any more: retention may have removed it meanwhile; its job's row is in the copy, and answers that.
-expected<bool> copy_sparse(const fs::path& from, const fs::path& to, std::uint64_t& bytes) {
-  const unique_fd source{::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-  if (!source)
+/// False if the file is not there any more.
+expected<bool> copy_file(const fs::path& from, const fs::path& to, std::uint64_t& bytes) {
+  const named_file source{unique_fd{::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)}, from};
+  if (!source.fd)
     return errno == ENOENT ? expected<bool>{false} : expected<bool>{system_failure("cannot read " + from.string())};
   struct stat about {};
-  if (::fstat(source.value(), &about) != 0)
+  if (::fstat(source.fd.value(), &about) != 0)
     return system_failure("cannot read " + from.string());
-  const unique_fd target{::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  const auto target = make_file(to);
   if (!target)
-    return system_failure("cannot make " + to.string());
-  off_t at = 0;
-  while (at < about.st_size) {
-    const auto begin = ::lseek(source.value(), at, SEEK_DATA);
-    if (begin < 0)
-      break; // only a hole is left
-    const auto hole = ::lseek(source.value(), begin, SEEK_HOLE);
-    at = hole < 0 ? about.st_size : std::min<off_t>(hole, about.st_size);
-    if (auto copied = copy_bytes({source.value(), target.value(), from, to}, begin, at, bytes); !copied)
-      return std::move(copied).error();
-  }
-  if (::ftruncate(target.value(), about.st_size) != 0)
-    return system_failure("cannot write " + to.string());
+    return target.error();
+  const auto copied = copy_sparse(source, *target, static_cast<std::uint64_t>(about.st_size));
+  if (!copied)
+    return copied.error();
+  bytes += *copied;
   return true;
 }
 
@@ -105,10 +64,9 @@ bool is_known(std::string_view name, const attempts& latest) {
   return attempt && found != latest.end() && *attempt <= found->second;
 }
 
-/// Copies the regular files of a tree that are wanted, and the directories they lie in. False if something of it went
-/// meanwhile. A directory that is not there is an empty one.
-expected<bool> copy_tree(const fs::path& from, const fs::path& to, const std::function<bool(const fs::path&)>& wanted,
-                         copied_files& facts) {
+/// Copies the regular files of a tree and the directories they lie in. False if something of it went meanwhile. A
+/// directory that is not there is an empty one.
+expected<bool> copy_tree(const fs::path& from, const fs::path& to, copied_files& facts) {
   std::error_code failed;
   bool whole = true;
   fs::directory_iterator entry{from, failed};
@@ -121,15 +79,15 @@ expected<bool> copy_tree(const fs::path& from, const fs::path& to, const std::fu
     if (entry->is_symlink(ignored))
       continue;
     if (entry->is_directory(ignored)) {
-      const auto below = copy_tree(entry->path(), target, wanted, facts);
+      const auto below = copy_tree(entry->path(), target, facts);
       if (!below)
         return below;
       whole = whole && *below;
       continue;
     }
-    if (!entry->is_regular_file(ignored) || !wanted(entry->path()))
+    if (!entry->is_regular_file(ignored))
       continue;
-    const auto copied = copy_sparse(entry->path(), target, facts.bytes);
+    const auto copied = copy_file(entry->path(), target, facts.bytes);
     if (!copied)
       return copied;
     whole = whole && *copied;
@@ -140,22 +98,26 @@ expected<bool> copy_tree(const fs::path& from, const fs::path& to, const std::fu
   return whole && !failed;
 }
 
-/// What an index covers is in its log already, so indexes are copied first: then no copied one can tell of bytes that
-/// its log has not.
+/// Every attempt that the copied database knows is asked for by name: a listing could miss a log that is given the name
+/// of its compressed form meanwhile. One that is not there was removed, and its job's row answers that.
 outcome copy_logs(const fs::path& data, const fs::path& to, const attempts& latest, copied_files& facts) {
-  copied_files indexes;
-  for (const bool index : {true, false}) {
-    const fs::path kind{index ? ".idx" : ".log"};
-    const auto wanted = [&](const fs::path& file) {
-      const auto name = file.filename().string();
-      const auto dot = std::min(name.find('.'), name.size());
-      const auto rest = name.substr(dot);
-      return (rest == kind || rest == log_archive_path(kind)) && is_known(name.substr(0, dot), latest);
-    };
-    if (auto copied = copy_tree(data / "logs", to / "logs", wanted, index ? indexes : facts); !copied)
-      return std::move(copied).error();
-  }
-  facts.bytes += indexes.bytes;
+  for (const auto& [job, last] : latest)
+    for (std::int32_t attempt = 1; attempt <= last; ++attempt) {
+      const auto log = log_copy::open(log_path(data, job, attempt));
+      if (!log && log.error().code == ec::not_found)
+        continue;
+      if (!log)
+        return log.error();
+      const auto target = log_path(to, job, attempt);
+      for (const auto& folder : {target.parent_path().parent_path(), target.parent_path()})
+        if (auto made = make_directory(folder); !made)
+          return made;
+      const auto copied = log->write(target);
+      if (!copied)
+        return copied.error();
+      ++facts.files;
+      facts.bytes += *copied;
+    }
   return done{};
 }
 
@@ -172,8 +134,7 @@ outcome copy_artifacts(const fs::path& data, const fs::path& to, const attempts&
       return made;
     auto all = facts;
     const auto target = to / "artifacts" / name;
-    const auto copied = copy_tree(
-      entry->path(), target, [](const fs::path&) { return true; }, all);
+    const auto copied = copy_tree(entry->path(), target, all);
     if (!copied)
       return copied.error();
     std::error_code ignored;
