@@ -1,5 +1,6 @@
 #include "storage/log_copy.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <sys/stat.h>
 #include <utility>
@@ -81,15 +82,38 @@ expected<log_copy::state> log_copy::look() const {
   }
 }
 
-// What the index covered before the data was copied is in that copy.
+// What the index covered before the data was copied is in that copy, unless a cut took it meanwhile. The writer names a
+// gap before anything of it goes, so a look at the index after both are copied tells of all that may be missing in
+// either, and the copy gets that gap. Where the gap begins, and the mark before it, is written with the first cut and
+// never again: if that came in between, what was copied is partly older than the mark, and is copied anew.
 expected<std::uint64_t> log_copy::write_plain(const named_file& data, const named_file& index) const {
-  const auto data_bytes = copy_whole(data_.file, data);
-  if (!data_bytes)
-    return data_bytes;
-  const auto index_bytes = copy_sparse(index_.file, index, (opened_.records + 1) * record_size);
-  if (!index_bytes)
-    return index_bytes;
-  return *data_bytes + *index_bytes;
+  for (auto before = opened_;;) {
+    if (::ftruncate(data.fd.value(), 0) != 0 || ::ftruncate(index.fd.value(), 0) != 0)
+      return system_failure("cannot write " + data.path.string());
+    const auto data_bytes = copy_whole(data_.file, data);
+    if (!data_bytes)
+      return data_bytes;
+    const auto index_bytes = copy_sparse(index_.file, index, (before.records + 1) * record_size);
+    if (!index_bytes)
+      return index_bytes;
+    const auto after = look();
+    if (!after)
+      return after.error();
+    if (!before.same_head(*after)) {
+      before = *after;
+      continue;
+    }
+    const auto bytes = *data_bytes + *index_bytes;
+    const auto& last = before.last;
+    if (after->last.gap_end <= last.gap_end)
+      return bytes;
+    const auto size = last.offset + last.length;
+    // It may have grown beyond what the copy covers. Then nothing is left of the tail.
+    const log_record gap{last.time_ms, size, std::min(after->last.gap_end, size), 0, 0, log_stream::gap, last.flags};
+    if (!store(index, gap, (before.records + 1) * record_size))
+      return system_failure("cannot write " + index.path.string());
+    return bytes + record_size;
+  }
 }
 
 expected<std::uint64_t> log_copy::write(const std::filesystem::path& data_file) const {

@@ -9,8 +9,10 @@
 #include "tests/support/value_of.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace kcx;
@@ -65,6 +67,20 @@ struct fixture {
       at = end + 1;
     }
     return numbers;
+  }
+
+  /// What is read of the copy is a first part up to a mark and a last part, each without a break; the number of lines
+  /// in the last part.
+  int check_cut_copy(int last_line) {
+    const auto numbers = read(target);
+    const auto mark = std::ranges::find(numbers, -1);
+    CAF_REQUIRE(mark != numbers.end() && mark != numbers.begin());
+    for (auto at = numbers.begin(); at != mark; ++at)
+      CAF_REQUIRE_EQUAL(*at, at - numbers.begin());
+    for (auto at = mark + 1; at != numbers.end(); ++at)
+      CAF_REQUIRE_EQUAL(*at, last_line - (numbers.end() - at));
+    check_records();
+    return static_cast<int>(numbers.end() - mark) - 1;
   }
 
   /// Records and bytes of the copy fit: each byte that is read has its record, and the mark is a notice.
@@ -147,6 +163,88 @@ CAF_TEST(a log that is not there or only just being made is not found) {
   write_file(log_index_path(file), "");
   const auto empty = log_copy::open(file);
   CAF_CHECK(!empty && empty.error().code == ec::not_found);
+}
+
+CAF_TEST(what is cut while a log is copied is missing from the copy as a gap) {
+  auto log = writer();
+  add(log, 20'000);
+  const auto copy = value_of(log_copy::open(file));
+  const auto before = lines;
+  // Cuts come with an eighth of the tail: some of what was there goes, not all.
+  add(log, 1'500);
+  CAF_REQUIRE(copy.write(target).has_value());
+  CAF_CHECK_GREATER(check_cut_copy(before), 0);
+  CAF_CHECK_EQUAL(value_of(value_of(log_reader::open(target)).extent()).size, static_cast<std::uint64_t>(before) * 10);
+}
+
+CAF_TEST(a log whose whole tail is cut while it is copied has its head in the copy) {
+  auto log = writer();
+  add(log, 20'000);
+  const auto copy = value_of(log_copy::open(file));
+  const auto before = lines;
+  add(log, 20'000);
+  CAF_REQUIRE(copy.write(target).has_value());
+  CAF_CHECK_EQUAL(check_cut_copy(before), 0);
+}
+
+CAF_TEST(a log that is cut for the first time while it is copied is copied anew) {
+  auto log = writer();
+  add(log, 5'000);
+  const auto copy = value_of(log_copy::open(file));
+  add(log, 20'000);
+  CAF_REQUIRE(copy.write(target).has_value());
+  CAF_CHECK_GREATER(check_cut_copy(lines), 0);
+  CAF_CHECK(read(target) == read(file));
+}
+
+CAF_TEST(every copy of a log that another thread writes and cuts is a log) {
+  auto log = writer();
+  std::atomic<bool> written{false};
+  std::thread other{[&] {
+    add(log, 100'000);
+    written = true;
+  }};
+  const auto at_end = [&] {
+    other.join();
+    return true;
+  };
+  int copies = 0;
+  for (bool last = false; !last; ++copies) {
+    // The last one is of the log at rest.
+    last = written && at_end();
+    const auto copy = log_copy::open(file);
+    if (!copy || !copy->write(target)) {
+      CAF_ERROR("no copy was made");
+      break;
+    }
+    const auto all = static_cast<int>(value_of(value_of(log_reader::open(target)).extent()).size / 10);
+    auto numbers = read(target);
+    std::erase(numbers, -1);
+    const auto gap = std::ranges::adjacent_find(numbers, [](int one, int next) { return next != one + 1; });
+    CAF_CHECK(numbers.empty() || numbers.front() == 0);
+    CAF_CHECK(gap == numbers.end() || numbers.back() == all - 1);
+    CAF_CHECK(gap == numbers.end() || std::ranges::is_sorted(gap + 1, numbers.end()));
+    check_records();
+    CAF_CHECK(remove_log(target));
+  }
+  if (other.joinable())
+    other.join();
+  CAF_CHECK_GREATER(copies, 1);
+}
+
+CAF_TEST(the copy of a log that was cut meanwhile is gone on with) {
+  auto log = writer();
+  add(log, 20'000);
+  const auto copy = value_of(log_copy::open(file));
+  lines = 20'000;
+  add(log, 1'500);
+  CAF_REQUIRE(copy.write(target).has_value());
+  lines = 20'000;
+  auto further = value_of(log_writer::resume(target, {limit}));
+  add(further, 10'000);
+  CAF_CHECK_GREATER(check_cut_copy(lines), 0);
+  const auto sizes = further.close(99'000);
+  CAF_CHECK_LESS_OR_EQUAL(sizes.stored, limit);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
