@@ -3,6 +3,7 @@
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
+#include "actors/cli/view/text.hpp"
 
 #include <cerrno>
 #include <iostream>
@@ -69,6 +70,8 @@ int tell(const invocation& what, const reply& refusal) {
     std::cerr << dumped(refusal.document);
   else
     std::cerr << "kcx: " << problem_text(refusal.status, refusal.body);
+  if (!what.json && refusal.status == 429 && refusal.retry_after)
+    std::cerr << "  it can be tried again in " << counted(refusal.retry_after->count(), "second") << '\n';
   return exit_codes::refused;
 }
 

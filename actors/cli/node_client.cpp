@@ -1,5 +1,7 @@
 #include "actors/cli/node_client.hpp"
 
+#include "config/units.hpp"
+
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -70,6 +72,8 @@ outcome check_url(const std::string& url) {
 
 reply to_reply(http::response from) {
   reply answer{from.status, std::move(from.body), nullptr};
+  if (const auto seconds = parse_number(from.headers.find("Retry-After").value_or(""), 0, 86'400))
+    answer.retry_after = std::chrono::seconds{*seconds};
   auto document = json::parse(answer.body, nullptr, false);
   if (!document.is_discarded())
     answer.document = std::move(document);

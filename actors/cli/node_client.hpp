@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,8 @@ struct reply {
   unsigned status = 0;
   std::string body;
   nlohmann::json document;
+  /// How long the node wants to be left alone before it is asked again; nothing where it does not say.
+  std::optional<std::chrono::seconds> retry_after{};
 
   [[nodiscard]] bool ok() const noexcept { return status >= 200 && status < 300; }
 };

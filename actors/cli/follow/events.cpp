@@ -2,12 +2,14 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/event_reader.hpp"
 #include "actors/cli/member.hpp"
 #include "actors/cli/view/screen.hpp"
 #include "actors/cli/view/text.hpp"
 #include "actors/http/message/message.hpp"
 
+#include <algorithm>
 #include <thread>
 
 namespace kcx::cli {
@@ -74,13 +76,17 @@ int follow_events(const invocation& what) {
       longest_silence);
     if (!open)
       return exit_codes::failed;
-    if (answer && !answer->ok() && answer->status < 500)
+    const auto wait = answer && answer->ok() ? 0ms : another_try(answer, asked_for::state);
+    if (!wait)
       return tell(what, *answer);
-    if (std::chrono::steady_clock::now() - last_heard >= what.patience)
+    const auto left = what.patience - (std::chrono::steady_clock::now() - last_heard);
+    if (left <= 0ms && answer && !answer->ok())
+      return tell(what, *answer);
+    if (left <= 0ms)
       return tell(what, answer ? error{ec::system_failed, "the node ended the stream", {}} : answer.error());
     if (!std::exchange(told, true))
       out.note("the connection was lost; trying again");
-    std::this_thread::sleep_for(500ms);
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(std::max(500ms, *wait), left));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "actors/cli/follow/follow.hpp"
 
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/log_follower.hpp"
 #include "actors/cli/follow/poll_interval.hpp"
 #include "actors/cli/follow/signals.hpp"
@@ -27,12 +28,14 @@ constexpr auto log_silence = 10s;
 class watch {
 public:
   watch(const node_location& where, const follow_options& options, screen& out)
-    : where_{where}, options_{options}, out_{out}, node_{where} {}
+    : where_{where}, options_{options}, out_{out}, node_{where}, patience_{options.patience}, cancel_patience_{
+                                                                                                options.patience} {}
 
   follow_result run();
 
 private:
   bool poll_job();
+  bool wait_for_node(expected<reply> answer, std::chrono::milliseconds wanted);
   void see(json job);
   void tell_steps(const json& steps);
   void show_status();
@@ -49,7 +52,13 @@ private:
   std::optional<log_follower> log_;
   std::map<std::int64_t, std::string> told_;
   std::int64_t told_attempt_ = 0;
-  std::optional<clock_type::time_point> lost_since_;
+  patience_left patience_;
+  patience_left cancel_patience_;
+  /// How long the node wants to be left alone.
+  std::chrono::milliseconds wait_{0};
+  bool lost_ = false;
+  bool told_limit_ = false;
+  bool cancel_again_ = false;
   int signals_ = 0;
   follow_result result_;
 };
@@ -67,8 +76,11 @@ follow_result watch::run() {
     if (!going_on || over())
       break;
     show_status();
-    if (!pause(interval.now()))
+    const bool cancel_then = std::exchange(cancel_again_, false);
+    if (!pause(std::max(interval.now(), std::exchange(wait_, 0ms))))
       break;
+    if (cancel_then)
+      cancel();
     interval.grow();
   }
   finish_log();
@@ -79,22 +91,10 @@ follow_result watch::run() {
 /// False once it is of no use to go on.
 bool watch::poll_job() {
   auto answer = node_.call("GET", "/v1/jobs/" + std::to_string(options_.job), nullptr, 10s);
-  // 5xx other than 501: the node is there but cannot say now.
-  const bool unknown = !answer || answer->status >= 500;
-  if (unknown) {
-    if (!lost_since_) {
-      lost_since_ = clock_type::now();
-      out_.note("lost the node, trying to reach it again");
-    }
-    if (clock_type::now() - *lost_since_ < options_.patience)
-      return true;
-    if (answer)
-      result_.refusal = *std::move(answer);
-    else
-      result_.lost = std::move(answer).error();
-    return false;
-  }
-  if (std::exchange(lost_since_, std::nullopt))
+  if (const auto wanted = another_try(answer, asked_for::state))
+    return wait_for_node(std::move(answer), *wanted);
+  patience_.renew();
+  if (std::exchange(lost_, false))
     out_.note("reached the node again");
   if (!answer->ok()) {
     result_.refusal = *std::move(answer);
@@ -102,6 +102,24 @@ bool watch::poll_job() {
   }
   see(std::move(answer->document));
   return true;
+}
+
+/// False once it was waited for long enough.
+bool watch::wait_for_node(expected<reply> answer, std::chrono::milliseconds wanted) {
+  const bool limited = answer && answer->status == 429;
+  if (limited && !std::exchange(told_limit_, true))
+    out_.note(too_many_requests);
+  if (!limited && !std::exchange(lost_, true))
+    out_.note("lost the node, trying to reach it again");
+  if (const auto rest = patience_.pause(wanted)) {
+    wait_ = *rest;
+    return true;
+  }
+  if (answer)
+    result_.refusal = *std::move(answer);
+  else
+    result_.lost = std::move(answer).error();
+  return false;
 }
 
 void watch::see(json job) {
@@ -133,7 +151,7 @@ void watch::tell_steps(const json& steps) {
 
 void watch::show_status() {
   auto line = job_summary(result_.job.is_object() ? result_.job : json{{"id", options_.job}, {"state", "unknown"}});
-  if (lost_since_)
+  if (lost_)
     line += ", node not reachable";
   if (auto steps = result_.job.find("steps");
       result_.job.is_object() && steps != result_.job.end() && steps->is_array())
@@ -154,17 +172,25 @@ bool watch::pause(std::chrono::milliseconds time) {
     result_.left = true;
     return false;
   }
+  out_.note("cancelling job " + std::to_string(options_.job) + "; a second Ctrl-C leaves without waiting for its end");
   cancel();
   return true;
 }
 
 void watch::cancel() {
   auto name = "job " + std::to_string(options_.job);
-  out_.note("cancelling " + name + "; a second Ctrl-C leaves without waiting for its end");
   auto answer = node_.call("POST", "/v1/jobs/" + std::to_string(options_.job) + "/cancel", nullptr, 10s);
   // 409: it ended by itself meanwhile, which the next poll shows.
   if (answer && (answer->ok() || answer->status == 409))
     return;
+  // The node is there and wants to be left alone for a while: then it is asked again. A second Ctrl-C still leaves.
+  if (const auto wanted = another_try(answer, asked_for::state); answer && wanted)
+    if (const auto rest = cancel_patience_.pause(*wanted)) {
+      cancel_again_ = true;
+      wait_ = *rest;
+      return;
+    }
+  cancel_patience_.renew();
   signals_ = 0;
   auto why = answer ? problem_text(answer->status, answer->body) : answer.error().message + '\n';
   out_.note("could not cancel " + name + ", it goes on: " + why.substr(0, why.find_last_not_of('\n') + 1));
@@ -175,11 +201,13 @@ void watch::finish_log() {
     return;
   auto written = log_->written();
   auto quiet_since = clock_type::now();
+  // Longer where the node wants to be left alone: the follower itself ends that by the patience it has.
+  const auto stands_still = [&] { return !log_->waits() && clock_type::now() - quiet_since >= log_silence; };
   bool finished = log_->wait_finished(0ms);
   const bool wanted = over() && !result_.left;
-  while (wanted && !finished && !result_.left && clock_type::now() - quiet_since < log_silence) {
+  while (wanted && !finished && !result_.left && !stands_still()) {
     finished = log_->wait_finished(50ms);
-    if (auto now = log_->written(); now != std::exchange(written, now))
+    if (auto now = log_->written(); log_->waits() || now != std::exchange(written, now))
       quiet_since = clock_type::now();
     if (!finished && options_.cancel_on_signal)
       pause(0ms);

@@ -1,5 +1,6 @@
 #include "actors/cli/follow/log_follower.hpp"
 
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/log_stream.hpp"
 
 #include <algorithm>
@@ -24,6 +25,8 @@ struct log_follower::shared_state {
   bool finished = false;
   bool complete = false;
   bool failed = false;
+  bool waits = false;
+  std::optional<reply> refusal;
   std::uint64_t written = 0;
 
   /// Blocks until attempt `number` has begun (true), or it is clear that it never will (false).
@@ -45,6 +48,18 @@ struct log_follower::shared_state {
     return out != nullptr;
   }
 
+  /// The same because the node asked for it.
+  bool rest(std::chrono::milliseconds time) {
+    {
+      const std::lock_guard lock{mutex};
+      waits = true;
+    }
+    const bool go_on = pause(time);
+    const std::lock_guard lock{mutex};
+    waits = false;
+    return go_on;
+  }
+
   bool write(std::string_view bytes) {
     const std::lock_guard lock{mutex};
     if (out == nullptr || !out->write(bytes)) {
@@ -53,6 +68,16 @@ struct log_follower::shared_state {
     }
     written += bytes.size();
     return true;
+  }
+
+  /// The log cannot be had, and why: always false.
+  bool refuse(std::int32_t number, reply why) {
+    auto text = problem_text(why.status, why.body);
+    text.erase(text.find_last_not_of('\n') + 1);
+    note("cannot read the log of attempt " + std::to_string(number) + ": " + text);
+    const std::lock_guard lock{mutex};
+    refusal = std::move(why);
+    return false;
   }
 
   void note(const std::string& line) {
@@ -74,6 +99,7 @@ template <class State>
 bool copy_attempt(State& state, node_client& node, std::int32_t attempt) {
   log_place place{state.options.job, attempt, state.options.timestamps, state.options.tail};
   auto backoff = 100ms;
+  patience_left patience{state.options.patience};
   for (;;) {
     const auto before = place.offset;
     reply refusal;
@@ -88,13 +114,20 @@ bool copy_attempt(State& state, node_client& node, std::int32_t attempt) {
       if (state.attempt_over(attempt))
         return true;
       break;
-    case log_result::refused:
-      state.note("cannot read the log of attempt " + std::to_string(attempt) + ": " +
-                 problem_text(refusal.status, refusal.body));
-      return false;
+    case log_result::refused: return state.refuse(attempt, std::move(refusal));
     case log_result::broken: break;
     }
     backoff = place.offset > before ? 100ms : std::min(backoff * 2, std::chrono::milliseconds{2'000});
+    // What it answered was no part of the log: how long it wants to be left alone.
+    if (refusal.retry_after || refusal.status == 429) {
+      const auto rest = patience.pause(std::max(backoff, *another_try(refusal, asked_for::state)));
+      if (!rest)
+        return state.refuse(attempt, std::move(refusal));
+      if (!state.rest(*rest))
+        return false;
+      continue;
+    }
+    patience.renew();
     if (!state.pause(backoff))
       return false;
   }
@@ -143,6 +176,11 @@ bool log_follower::wait_finished(std::chrono::milliseconds limit) {
 std::uint64_t log_follower::written() {
   const std::lock_guard lock{state_->mutex};
   return state_->written;
+}
+
+bool log_follower::waits() {
+  const std::lock_guard lock{state_->mutex};
+  return state_->waits;
 }
 
 bool log_follower::complete() {

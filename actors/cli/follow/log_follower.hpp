@@ -30,6 +30,8 @@ public:
   bool wait_finished(std::chrono::milliseconds limit);
   /// Bytes written so far.
   [[nodiscard]] std::uint64_t written();
+  /// The node wants to be left alone before it is asked for more.
+  [[nodiscard]] bool waits();
   /// Everything there was has been written. Meaningful once finished.
   [[nodiscard]] bool complete();
   /// Standard output is closed, or the job's log cannot be had.

@@ -1,5 +1,6 @@
 #include "actors/cli/follow/log_stream.hpp"
 
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/event_reader.hpp"
 #include "config/base64.hpp"
 #include "config/units.hpp"
@@ -61,9 +62,12 @@ log_result read_log(node_client& node, log_place& place, const std::function<boo
     return log_result::stopped;
   if (ended)
     return log_result::ended;
-  if (!answer || answer->ok() || answer->status >= 500)
+  if (!answer || answer->ok())
     return log_result::broken;
+  const bool again = another_try(answer, asked_for::state).has_value();
   refusal = *std::move(answer);
+  if (again)
+    return log_result::broken;
   return refusal.status == 404 ? log_result::missing : log_result::refused;
 }
 

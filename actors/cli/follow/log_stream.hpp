@@ -36,7 +36,8 @@ enum class log_result : std::uint8_t {
   stopped,
 };
 
-/// Follows the log from its place until something of the above. `refusal` is what the node answered if it refused.
+/// Follows the log from its place until something of the above. `refusal` is what the node answered if it refused, or
+/// cannot answer now.
 [[nodiscard]] log_result read_log(node_client& node, log_place& place,
                                   const std::function<bool(std::string_view)>& write, reply& refusal);
 

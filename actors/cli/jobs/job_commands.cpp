@@ -2,10 +2,12 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/follow.hpp"
 #include "actors/cli/jobs/queue_commands.hpp"
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
+#include "actors/cli/view/text.hpp"
 #include "actors/http/message/message.hpp"
 
 #include <algorithm>
@@ -99,15 +101,16 @@ std::chrono::milliseconds left(const std::optional<clock_type::time_point>& dead
 /// Waits for one job. The final job, or the exit code.
 std::optional<json> wait_for(const invocation& what, node_client& node, std::int64_t id,
                              const std::optional<clock_type::time_point>& deadline, int& code) {
-  auto lost_since = std::optional<clock_type::time_point>{};
+  patience_left still{what.patience};
+  bool told = false;
   for (;;) {
     auto patience = left(deadline, 30s);
     auto answer =
       node.call("GET", job_target(id) + "?wait=" + std::to_string(patience.count()) + "ms", nullptr, patience + 15s);
     if (answer && answer->ok() && is_final(answer->document))
       return std::move(answer->document);
-    const bool unknown = !answer || answer->status >= 500;
-    if (answer && !answer->ok() && !unknown) {
+    const auto wanted = another_try(answer, asked_for::state);
+    if (answer && !answer->ok() && !wanted) {
       code = tell(what, *answer);
       return std::nullopt;
     }
@@ -116,21 +119,23 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
         what, error{ec::timeout, "job " + std::to_string(id) + " is not final after the time given by --timeout", {}});
       return std::nullopt;
     }
-    if (!unknown) {
-      lost_since.reset();
+    if (!wanted) {
+      still.renew();
       continue;
     }
-    if (!lost_since) {
-      lost_since = clock_type::now();
-      if (!what.quiet)
-        std::cerr << "kcx: no answer from the node, asking again for "
-                  << std::chrono::duration_cast<std::chrono::seconds>(what.patience).count() << " s\n";
-    }
-    if (clock_type::now() - *lost_since >= what.patience) {
+    const auto rest = still.pause(std::max(500ms, *wanted));
+    if (!rest) {
       code = answer ? tell(what, *answer) : tell_lost(what, id, answer.error());
       return std::nullopt;
     }
-    std::this_thread::sleep_for(500ms);
+    if (!what.quiet && !std::exchange(told, true))
+      std::cerr << "kcx: "
+                << (answer && answer->status == 429
+                      ? std::string{too_many_requests}
+                      : "no answer from the node, asking again for " +
+                          duration_text(std::chrono::duration<double>(what.patience).count()))
+                << '\n';
+    std::this_thread::sleep_for(left(deadline, *rest));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/follow.hpp"
 #include "actors/cli/follow/signals.hpp"
 #include "actors/cli/jobs/submission.hpp"
@@ -24,7 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
-using clock_type = std::chrono::steady_clock;
 
 // -- sending ----------------------------------------------------------------------------------------------------------
 
@@ -37,18 +37,11 @@ std::string random_key() {
   return key;
 }
 
-/// The node could not do it now, or does not know whether it did: with a key it may simply be sent again.
-bool worth_another_try(const reply& answer) {
-  constexpr std::string_view passing[] = {"outcome_unknown", "overloaded", "storage_busy", "timeout"};
-  const auto code = answer.document.is_object() ? answer.document.value("code", json{}) : json{};
-  return answer.status == 503 && std::find(std::begin(passing), std::end(passing), code) != std::end(passing);
-}
-
 /// False if a signal came meanwhile.
-bool rest(const invocation& what) {
+bool rest(const invocation& what, std::chrono::milliseconds time) {
   if (what.what == verb::run)
-    return !signal_within(300ms);
-  std::this_thread::sleep_for(300ms);
+    return !signal_within(time);
+  std::this_thread::sleep_for(time);
   return true;
 }
 
@@ -58,15 +51,20 @@ bool rest(const invocation& what) {
 expected<reply> send(const invocation& what, const json& document, const std::string& key, screen& out, bool& sent) {
   node_client node{what.where};
   node.use_idempotency_key(key);
-  const auto began = clock_type::now();
+  patience_left still{what.patience};
   for (;;) {
     auto answer = node.call("POST", "/v1/jobs", document);
     sent = sent || answer || node.may_have_been_sent();
-    if (!sent || (answer && !worth_another_try(*answer)) || clock_type::now() - began >= what.patience)
+    const auto wanted = another_try(answer, asked_for::submission);
+    if (!sent || !wanted)
       return answer;
-    out.note("the node did not answer whether it took the " + std::string{document.is_array() ? "jobs" : "job"} +
-             "; asking again");
-    if (!rest(what))
+    const auto pause = still.pause(std::max(300ms, *wanted));
+    if (!pause)
+      return answer;
+    out.note(answer && answer->status == 429 ? std::string{too_many_requests}
+                                             : "the node did not answer whether it took the " +
+                                                 std::string{document.is_array() ? "jobs" : "job"} + "; asking again");
+    if (!rest(what, *pause))
       return answer;
   }
 }

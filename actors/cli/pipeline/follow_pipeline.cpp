@@ -2,6 +2,7 @@
 
 #include "actors/cli/command_support.hpp"
 #include "actors/cli/exit_code.hpp"
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/poll_interval.hpp"
 #include "actors/cli/follow/signals.hpp"
 #include "actors/cli/member.hpp"
@@ -26,7 +27,8 @@ constexpr int rest_factor = 9;
 class pipeline_watch {
 public:
   pipeline_watch(const node_location& where, const pipeline& what, const pipeline_options& options, screen& out)
-    : what_{what}, options_{options}, out_{out}, node_{where}, began_{clock_type::now()} {
+    : what_{what}, options_{options}, out_{out}, node_{where}, began_{clock_type::now()}, patience_{options.patience},
+      cancel_patience_{options.patience} {
     result_.jobs.resize(what.jobs.size());
   }
 
@@ -35,12 +37,13 @@ public:
 private:
   bool poll_all();
   bool poll(std::size_t index);
-  bool lost(expected<reply> answer);
+  bool wait_for_node(expected<reply> answer, std::chrono::milliseconds wanted);
   void see(std::size_t index, json job);
   void ended(std::size_t index);
   void draw();
   bool pause(std::chrono::milliseconds time);
   void cancel_all(const std::string& why);
+  void cancel_rest();
   [[nodiscard]] bool over() const { return std::all_of(result_.jobs.begin(), result_.jobs.end(), is_final); }
 
   const pipeline& what_;
@@ -48,7 +51,14 @@ private:
   screen& out_;
   node_client node_;
   const clock_type::time_point began_;
-  std::optional<clock_type::time_point> lost_since_;
+  patience_left patience_;
+  patience_left cancel_patience_;
+  /// How long the node wants to be left alone.
+  std::chrono::milliseconds wait_{0};
+  bool lost_ = false;
+  bool waits_ = false;
+  bool told_limit_ = false;
+  bool cancel_again_ = false;
   int signals_ = 0;
   bool cancelled_ = false;
   pipeline_result result_;
@@ -62,8 +72,11 @@ pipeline_result pipeline_watch::run() {
       break;
     draw();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - round_began);
-    if (!pause(std::max(interval.now(), took * rest_factor)))
+    const bool cancel_then = std::exchange(cancel_again_, false);
+    if (!pause(std::max({interval.now(), took * rest_factor, std::exchange(wait_, 0ms)})))
       break;
+    if (cancel_then)
+      cancel_rest();
     interval.grow();
   }
   out_.status({});
@@ -79,7 +92,7 @@ bool pipeline_watch::poll_all() {
       continue;
     if (!poll(i))
       return false;
-    if (lost_since_)
+    if (waits_)
       return true; // The others would have to wait for it too.
   }
   return true;
@@ -87,9 +100,11 @@ bool pipeline_watch::poll_all() {
 
 bool pipeline_watch::poll(std::size_t index) {
   auto answer = node_.call("GET", job_target(options_.ids[index]), nullptr, 10s);
-  if (!answer || answer->status >= 500)
-    return lost(std::move(answer));
-  if (std::exchange(lost_since_, std::nullopt))
+  if (const auto wanted = another_try(answer, asked_for::state))
+    return wait_for_node(std::move(answer), *wanted);
+  patience_.renew();
+  waits_ = false;
+  if (std::exchange(lost_, false))
     out_.note("reached the node again");
   if (!answer->ok()) {
     result_.refusal = *std::move(answer);
@@ -99,13 +114,18 @@ bool pipeline_watch::poll(std::size_t index) {
   return true;
 }
 
-bool pipeline_watch::lost(expected<reply> answer) {
-  if (!lost_since_) {
-    lost_since_ = clock_type::now();
+/// False once it was waited for long enough.
+bool pipeline_watch::wait_for_node(expected<reply> answer, std::chrono::milliseconds wanted) {
+  const bool limited = answer && answer->status == 429;
+  if (limited && !std::exchange(told_limit_, true))
+    out_.note(too_many_requests);
+  if (!limited && !std::exchange(lost_, true))
     out_.note("lost the node, trying to reach it again");
-  }
-  if (clock_type::now() - *lost_since_ < options_.patience)
+  waits_ = true;
+  if (const auto rest = patience_.pause(wanted)) {
+    wait_ = *rest;
     return true;
+  }
   if (answer)
     result_.refusal = *std::move(answer);
   else
@@ -149,7 +169,7 @@ void pipeline_watch::draw() {
   // A line remains free below, and one for what is written next.
   how.height = std::max<std::size_t>(how.height, 4) - 2;
   auto lines = progress_block(what_, result_.jobs, since, how);
-  if (lost_since_)
+  if (lost_)
     lines.front().text += ", node not reachable";
   out_.status(std::move(lines));
 }
@@ -169,14 +189,28 @@ void pipeline_watch::cancel_all(const std::string& why) {
   if (std::exchange(cancelled_, true))
     return;
   out_.note("cancelling all jobs: " + why);
+  cancel_patience_.renew();
+  cancel_rest();
+}
+
+void pipeline_watch::cancel_rest() {
   // From the last on, so that none starts because one that it needs was cancelled.
   for (auto i = result_.jobs.size(); i-- > 0;) {
-    if (is_final(result_.jobs[i]))
+    if (is_final(result_.jobs[i]) || text_at(result_.jobs[i], "state") == "cancelling")
       continue;
     const auto answer = node_.call("POST", job_target(options_.ids[i]) + "/cancel", nullptr, 10s);
     // 409: it ended by itself meanwhile, which the next round shows.
-    if (answer && (answer->ok() || answer->status == 409))
+    if (answer && (answer->ok() || answer->status == 409)) {
+      cancel_patience_.renew();
       continue;
+    }
+    // The node is there and wants to be left alone for a while: the rest comes then.
+    if (const auto wanted = another_try(answer, asked_for::state); answer && wanted)
+      if (const auto rest = cancel_patience_.pause(*wanted)) {
+        cancel_again_ = true;
+        wait_ = *rest;
+        return;
+      }
     out_.note("could not cancel " + what_.jobs[i].name + ", it goes on");
     cancelled_ = false;
     signals_ = 0;

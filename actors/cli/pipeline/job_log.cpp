@@ -1,21 +1,22 @@
 #include "actors/cli/pipeline/job_log.hpp"
 
+#include "actors/cli/follow/another_try.hpp"
 #include "actors/cli/follow/log_stream.hpp"
 #include "actors/cli/view/text.hpp"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 namespace kcx::cli {
 
 using namespace std::chrono_literals;
-using clock_type = std::chrono::steady_clock;
 
 namespace {
 
 bool print_attempt(node_client& node, log_place place, line_prefixer& lines, std::chrono::milliseconds patience,
                    screen& out) {
-  auto last_heard = clock_type::now();
+  patience_left still{patience};
   for (;;) {
     const auto before = place.offset;
     reply refusal;
@@ -29,10 +30,12 @@ bool print_attempt(node_client& node, log_place place, line_prefixer& lines, std
     case log_result::stopped: return false;
     }
     if (place.offset > before)
-      last_heard = clock_type::now();
-    else if (clock_type::now() - last_heard >= patience)
+      still.renew();
+    const auto wanted = refusal.status == 0 ? 0ms : another_try(refusal, asked_for::state).value_or(0ms);
+    const auto rest = still.pause(std::max(200ms, wanted));
+    if (!rest)
       return false;
-    std::this_thread::sleep_for(200ms);
+    std::this_thread::sleep_for(*rest);
   }
 }
 
