@@ -75,21 +75,41 @@ int tell(const invocation& what, const reply& refusal) {
   return exit_codes::refused;
 }
 
-int tell_lost(const invocation& what, std::int64_t id, const error& lost) {
+namespace {
+
+std::string advice_about(std::int64_t id) {
   const auto number = std::to_string(id);
-  const auto advice = "what became of job " + number +
-                      " is unknown; it goes on if the node does. Ask again with \"kcx wait " + number +
-                      "\" or \"kcx status " + number + '"';
+  return "what became of job " + number + " is unknown; it goes on if the node does. Ask again with \"kcx wait " +
+         number + "\" or \"kcx status " + number + '"';
+}
+
+} // namespace
+
+int tell_lost(const invocation& what, std::int64_t id, const error& lost) {
   const auto between = what.json ? "; " : "\nkcx: ";
-  tell(what, error{lost.code, lost.message + between + advice, {}});
+  tell(what, error{lost.code, lost.message + between + advice_about(id), {}});
   return exit_codes::unreachable;
 }
 
-int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end) {
+int tell_lost(const invocation& what, std::int64_t id, reply refusal) {
+  // The job is no more: there is nothing to ask for.
+  const auto advice = refusal.status == 404 || refusal.status == 410
+                        ? "what became of job " + std::to_string(id) + " is unknown"
+                        : advice_about(id);
+  // With JSON, standard error is one document.
+  if (what.json && refusal.document.is_object())
+    refusal.document["detail"] = text_at(refusal.document, "detail") + "; " + advice;
+  tell(what, refusal);
+  if (!what.json)
+    std::cerr << "kcx: " << advice << '\n';
+  return exit_codes::unreachable;
+}
+
+int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end, bool accepted) {
   if (end.lost)
     return tell_lost(what, id, *end.lost);
   if (end.refusal)
-    return tell(what, *end.refusal);
+    return accepted || !end.job.is_null() ? tell_lost(what, id, *end.refusal) : tell(what, *end.refusal);
   if (end.left) {
     std::cerr << "kcx: left job " << id << " while it was being cancelled; \"kcx status " << id
               << "\" tells its state\n";

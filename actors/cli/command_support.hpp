@@ -34,10 +34,12 @@ int tell(const invocation& what, const reply& refusal);
 /// The same where there is no invocation, as the command line could not be read.
 int tell(bool as_json, const error& failure);
 
-/// The node went away while a job was followed: what becomes of the job is unknown.
+/// The node went away while a job was followed, or says nothing about it any more: what becomes of the job is unknown.
 int tell_lost(const invocation& what, std::int64_t id, const error& lost);
-/// Why following ended, if not with the job's end; the exit code, otherwise the job's.
-int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end);
+int tell_lost(const invocation& what, std::int64_t id, reply refusal);
+/// Why following ended, if not with the job's end; the exit code, otherwise the job's. A refusal about a job that is
+/// known to be there (it was `accepted`, or seen) does not mean that nothing was done.
+int tell_follow_end(const invocation& what, std::int64_t id, const follow_result& end, bool accepted);
 
 /// A call that must succeed; on failure its exit code is set and nothing is given.
 [[nodiscard]] std::optional<nlohmann::json> get_or_tell(const invocation& what, node_client& node,

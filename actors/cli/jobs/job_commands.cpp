@@ -103,6 +103,10 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
                              const std::optional<clock_type::time_point>& deadline, int& code) {
   patience_left still{what.patience};
   bool told = false;
+  bool seen = false;
+  const auto refused = [&](reply& refusal) {
+    return seen ? tell_lost(what, id, std::move(refusal)) : tell(what, refusal);
+  };
   for (;;) {
     auto patience = left(deadline, 30s);
     auto answer =
@@ -111,7 +115,7 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
       return std::move(answer->document);
     const auto wanted = another_try(answer, asked_for::state);
     if (answer && !answer->ok() && !wanted) {
-      code = tell(what, *answer);
+      code = refused(*answer);
       return std::nullopt;
     }
     if (deadline && clock_type::now() >= *deadline) {
@@ -120,12 +124,13 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
       return std::nullopt;
     }
     if (!wanted) {
+      seen = true;
       still.renew();
       continue;
     }
     const auto rest = still.pause(std::max(500ms, *wanted));
     if (!rest) {
-      code = answer ? tell(what, *answer) : tell_lost(what, id, answer.error());
+      code = answer ? refused(*answer) : tell_lost(what, id, answer.error());
       return std::nullopt;
     }
     if (!what.quiet && !std::exchange(told, true))
@@ -179,7 +184,7 @@ int print_logs(const invocation& what) {
   options.patience = what.patience;
   auto end = follow_job(what.where, options, out);
   if (end.lost || end.refusal)
-    return tell_follow_end(what, options.job, end);
+    return tell_follow_end(what, options.job, end, false);
   if (!end.log_complete && !out.broken())
     std::cerr << "kcx: the log above is not complete\n";
   return end.log_complete ? exit_codes::success : exit_codes::failed;

@@ -115,7 +115,7 @@ int run_one(const invocation& what, const json& job, screen& out) {
   options.patience = what.patience;
   out.note("job " + std::to_string(options.job) + " submitted");
   const auto end = follow_job(what.where, options, out);
-  const auto code = tell_follow_end(what, options.job, end);
+  const auto code = tell_follow_end(what, options.job, end, true);
   if (!is_final(end.job))
     return code;
   out.note(job_summary(end.job));
@@ -139,8 +139,11 @@ std::string ids_text(const std::vector<std::int64_t>& ids) {
 int tell_pipeline_end(const invocation& what, const pipeline& plan, const pipeline_options& options,
                       const pipeline_result& end) {
   int code = exit_code_of(plan, end.jobs);
-  if (end.refusal)
-    code = tell(what, *end.refusal);
+  if (end.refusal) {
+    tell(what, *end.refusal);
+    // The jobs were accepted: that this is refused does not mean that nothing was done.
+    code = exit_codes::unreachable;
+  }
   if (end.lost)
     code = tell(what, *end.lost);
   if (end.left)

@@ -324,3 +324,37 @@ CAF_TEST(closed output is no success) {
   ::dup2(saved, STDOUT_FILENO);
   CAF_CHECK_EQUAL(code, 1);
 }
+
+CAF_TEST(a job that was taken but is refused to be told of is unknown and not refused) {
+  fake_node node;
+  accept_job(node);
+  constexpr auto problem = R"({"title":"Token required","code":"unauthorized","detail":"expired"})";
+  node.answer("GET", "/v1/jobs/7", 401, problem);
+  auto done = run_kcx(node, {"run", "--", "x"});
+  CAF_CHECK_EQUAL(done.code, 3);
+  CAF_CHECK(contains(done.err, "expired [unauthorized, HTTP 401]\nkcx: what became of job 7 is unknown"));
+  CAF_CHECK(contains(done.err, "Ask again with \"kcx wait 7\""));
+  done = run_kcx(node, {"--json", "--quiet", "run", "--", "x"});
+  CAF_CHECK_EQUAL(done.code, 3);
+  CAF_CHECK(contains(json::parse(done.err).value("detail", ""), "expired; what became of job 7 is unknown"));
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"wait", "7"}).code}, 4);
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"logs", "-f", "7"}).code}, 4);
+  for (const auto& command : {std::vector<std::string>{"wait", "7"}, {"logs", "-f", "7"}}) {
+    node.react("GET", "/v1/jobs/7", [calls = 0](const http::request&) mutable {
+      return ++calls == 1 ? http::json_response(200, job("running")) : http::json_response(403, problem);
+    });
+    node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) { return log_from(ask, ""); });
+    done = run_kcx(node, command);
+    CAF_CHECK_EQUAL(done.code, 3);
+    CAF_CHECK(contains(done.err, "kcx: what became of job 7 is unknown"));
+  }
+}
+
+CAF_TEST(a job that was removed while it was followed is not asked for again) {
+  fake_node node;
+  accept_job(node);
+  node.answer("GET", "/v1/jobs/7", 410, R"({"title":"Gone","code":"gone","detail":"removed"})");
+  const auto done = run_kcx(node, {"run", "--", "x"});
+  CAF_CHECK_EQUAL(done.code, 3);
+  CAF_CHECK(contains(done.err, "what became of job 7 is unknown\n"));
+}

@@ -148,6 +148,10 @@ CAF_TEST(a node that comes back is followed again and one that stays away is no 
   done = node.run();
   CAF_CHECK_EQUAL(done.code, 3);
   CAF_CHECK(contains(done.err, "kcx wait 7 8"));
+  node.answer("GET", "/v1/jobs/7", 401, R"({"title":"Token required","code":"unauthorized","detail":"expired"})");
+  done = node.run();
+  CAF_CHECK_EQUAL(done.code, 3);
+  CAF_CHECK(contains(done.err, "[unauthorized, HTTP 401]\nkcx: what becomes of the jobs is unknown here"));
 }
 
 CAF_TEST(what the node refuses is told with file and line) {
