@@ -72,8 +72,10 @@ bool watch::over() const {
 follow_result watch::run() {
   poll_interval interval;
   for (;;) {
+    // Seen before the job is asked for: if that is refused as well, it says more.
+    const bool log_refused = options_.log_only && log_ && log_->refusal();
     const bool going_on = poll_job();
-    if (!going_on || over())
+    if (!going_on || over() || log_refused)
       break;
     show_status();
     const bool cancel_then = std::exchange(cancel_again_, false);
@@ -213,6 +215,8 @@ void watch::finish_log() {
       pause(0ms);
   }
   result_.log_complete = finished && log_->complete();
+  result_.log_refusal = log_->refusal();
+  result_.log_begun = log_->written() > 0;
   if (!finished)
     log_->abandon();
 }

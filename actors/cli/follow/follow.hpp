@@ -27,6 +27,8 @@ struct follow_options {
   bool json = false;
   /// Show the log at all.
   bool log = true;
+  /// The log is all that is wanted: without it there is nothing to follow.
+  bool log_only = false;
   /// Tell steps and attempts on the screen.
   bool progress = true;
   /// SIGINT and SIGTERM cancel the job instead of ending kcx. Both must be blocked in the calling thread then.
@@ -43,6 +45,10 @@ struct follow_result {
   std::optional<error> lost;
   /// The node answered with this problem.
   std::optional<reply> refusal;
+  /// The node refused the log with this problem.
+  std::optional<reply> log_refusal;
+  /// Something of the log was written.
+  bool log_begun = false;
   /// A second signal: the user left.
   bool left = false;
   /// The whole log was written to standard output.

@@ -33,7 +33,8 @@ struct log_follower::shared_state {
   bool wait_for_attempt(std::int32_t number) {
     std::unique_lock lock{mutex};
     changed.wait(lock, [&] { return out == nullptr || attempt >= number || final; });
-    return out != nullptr && attempt >= number;
+    // The one that was asked for is asked the node for all the same, which says what is wrong with it.
+    return out != nullptr && (attempt >= number || options.attempt);
   }
 
   /// Whether attempt `number` is over, waiting a moment for the owner to see it.
@@ -110,10 +111,10 @@ bool copy_attempt(State& state, node_client& node, std::int32_t attempt) {
     case log_result::ended: return true;
     case log_result::stopped: return false;
     case log_result::missing:
-      // An attempt that was claimed but never started has no log.
-      if (state.attempt_over(attempt))
-        return true;
-      break;
+      if (!state.attempt_over(attempt))
+        break;
+      // An attempt that was claimed but never started has no log; but that is no answer to who asks for it.
+      return state.options.attempt || place.offset > 0 ? state.refuse(attempt, std::move(refusal)) : true;
     case log_result::refused: return state.refuse(attempt, std::move(refusal));
     case log_result::broken: break;
     }
@@ -188,9 +189,9 @@ bool log_follower::complete() {
   return state_->complete;
 }
 
-bool log_follower::failed() {
+std::optional<reply> log_follower::refusal() {
   const std::lock_guard lock{state_->mutex};
-  return state_->failed;
+  return state_->refusal;
 }
 
 void log_follower::abandon() {

@@ -34,8 +34,8 @@ public:
   [[nodiscard]] bool waits();
   /// Everything there was has been written. Meaningful once finished.
   [[nodiscard]] bool complete();
-  /// Standard output is closed, or the job's log cannot be had.
-  [[nodiscard]] bool failed();
+  /// What the node said if it refused the log; the thread has nothing more to do then.
+  [[nodiscard]] std::optional<reply> refusal();
 
   /// Lets go of the thread, which may be blocked in a read that nothing ends. It writes nothing more.
   void abandon();

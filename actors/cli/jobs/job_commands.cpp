@@ -181,11 +181,17 @@ int print_logs(const invocation& what) {
   options.timestamps = what.log.timestamps;
   options.json = what.json;
   options.progress = false;
+  options.log_only = true;
   options.patience = what.patience;
   auto end = follow_job(what.where, options, out);
   if (end.lost || end.refusal)
     return tell_follow_end(what, options.job, end, false);
-  if (!end.log_complete && !out.broken())
+  if (end.log_refusal) {
+    const auto code = tell(what, *end.log_refusal);
+    if (!end.log_begun)
+      return code;
+  }
+  if (!end.log_complete && !out.broken() && !(what.json && end.log_refusal))
     std::cerr << "kcx: the log above is not complete\n";
   return end.log_complete ? exit_codes::success : exit_codes::failed;
 }

@@ -358,3 +358,47 @@ CAF_TEST(a job that was removed while it was followed is not asked for again) {
   CAF_CHECK_EQUAL(done.code, 3);
   CAF_CHECK(contains(done.err, "what became of job 7 is unknown\n"));
 }
+
+CAF_TEST(logs with follow tells that there is no such attempt) {
+  fake_node node;
+  node.answer("GET", "/v1/jobs/7", 200, job("succeeded"));
+  node.answer("GET", "/v1/jobs/7/log", 404,
+              R"({"title":"Not found","code":"not_found","detail":"job 7 has no attempt 99"})");
+  auto done = run_kcx(node, {"logs", "-f", "--attempt", "99", "7"});
+  CAF_CHECK_EQUAL(done.code, 4);
+  CAF_CHECK_EQUAL(done.out, "");
+  CAF_CHECK_EQUAL(done.err, "kcx: Not found: job 7 has no attempt 99 [not_found, HTTP 404]\n");
+  done = run_kcx(node, {"logs", "-f", "--attempt", "1", "7"});
+  CAF_CHECK_EQUAL(done.code, 4);
+  node.react("GET", "/v1/jobs/7/log", [](const http::request& ask) { return log_from(ask, ""); });
+  done = run_kcx(node, {"logs", "-f", "--attempt", "1", "7"});
+  CAF_CHECK_EQUAL(done.code, 0);
+  CAF_CHECK_EQUAL(done.err, "");
+}
+
+CAF_TEST(logs with follow tells why the log is refused) {
+  for (const unsigned status : {401u, 403u, 410u, 429u})
+    for (const char* state : {"running", "succeeded"}) {
+      fake_node node;
+      node.answer("GET", "/v1/jobs/7", 200, job(state));
+      node.answer("GET", "/v1/jobs/7/log", status, R"({"title":"Refused","code":"c","detail":"the reason"})");
+      const auto done = run_kcx(node, {"logs", "-f", "7"});
+      CAF_CHECK_EQUAL(done.code, 4);
+      CAF_CHECK(contains(done.err, "kcx: Refused: the reason [c, HTTP " + std::to_string(status) + "]\n"));
+      CAF_CHECK(done.err.find("log above") == std::string::npos);
+    }
+}
+
+CAF_TEST(a log that is refused after its beginning is not complete) {
+  fake_node node;
+  node.answer("GET", "/v1/jobs/7", 200, job("running"));
+  node.react("GET", "/v1/jobs/7/log", [calls = 0](const http::request&) mutable {
+    return ++calls == 1 ? broken_off("id: 4\ndata: {\"text\":\"half\"}\n\n")
+                        : http::json_response(404, R"({"title":"Refused","code":"c","detail":"the reason"})");
+  });
+  node.answer_in_turn("GET", "/v1/jobs/7", {job("running"), job("succeeded")});
+  const auto done = run_kcx(node, {"logs", "-f", "7"});
+  CAF_CHECK_EQUAL(done.code, 1);
+  CAF_CHECK_EQUAL(done.out, "half");
+  CAF_CHECK(contains(done.err, "the reason [c, HTTP 404]\nkcx: the log above is not complete\n"));
+}
