@@ -114,10 +114,10 @@ def test_artifacts_are_listed_and_copied(node, tmp_path):
 
 def test_artifacts_of_any_name_are_copied(node, tmp_path):
     long = "n" * 255
-    done = node.cli("run", "--artifact", "*", "--shell", f"touch a {long} z; touch \"$(printf 'b\\377')\"")
+    done = node.cli("run", "--artifact", "*", "--shell", f"touch a {long} z; touch \"$(printf 'b\\377')\" \"$(printf 'b\\376')\"")
     assert done.returncode == 0, done
     assert node.cli("artifacts", node.jobs()[0]["id"], "--download", tmp_path / "all").returncode == 0
-    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["a", "b\ufffd", long, "z"]
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["a", "b\udcfe", "b\udcff", long, "z"]
 
 
 def test_what_cannot_be_copied_leaves_out_nothing_else(node, tmp_path):

@@ -14,6 +14,8 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -38,10 +40,23 @@ bool is_wanted(const std::string& path, const std::vector<std::string>& wanted) 
          });
 }
 
-/// A node that is not what it seems must not make kcx write elsewhere.
-bool stays_below(const fs::path& path) {
-  return !path.empty() && path.is_relative() &&
-         std::ranges::none_of(path, [](const auto& part) { return part == ".."; });
+/// The path behind `base` in the URL, byte for byte: JSON cannot hold a name that is no UTF-8. A node that is not what
+/// it seems must not make kcx write elsewhere: nothing where the path could lead out of its directory.
+std::optional<std::string> own_path(std::string_view target, std::string_view base) {
+  if (!target.starts_with(base))
+    return std::nullopt;
+  target = target.substr(base.size(), target.find('?') - base.size());
+  std::string path;
+  for (;;) {
+    const auto end = std::min(target.find('/'), target.size());
+    const auto part = http::percent_decoded(target.substr(0, end), false);
+    if (!part || part->empty() || *part == "." || *part == ".." || part->find('/') != std::string::npos)
+      return std::nullopt;
+    path += (path.empty() ? "" : "/") + *part;
+    if (end == target.size())
+      return path;
+    target.remove_prefix(end + 1);
+  }
 }
 
 error cannot_write(const fs::path& file) {
@@ -54,9 +69,10 @@ public:
 
   /// The exit code. `target` is where the node has the file.
   int fetch(const std::string& path, const std::string& target) {
-    const auto place = fs::path{what_.artifacts.directory} / path;
-    if (!stays_below(path) || !target.starts_with(job_target(what_.ids.front()) + "/artifacts/"))
+    const auto own = own_path(target, job_target(what_.ids.front()) + "/artifacts/");
+    if (!own)
       return tell(what_, error{ec::system_failed, "the node names a file outside of what a job can keep: " + path, {}});
+    const auto place = fs::path{what_.artifacts.directory} / *own;
     std::error_code failed;
     fs::create_directories(place.parent_path(), failed);
     if (failed)

@@ -402,3 +402,25 @@ CAF_TEST(a log that is refused after its beginning is not complete) {
   CAF_CHECK_EQUAL(done.out, "half");
   CAF_CHECK(contains(done.err, "the reason [c, HTTP 404]\nkcx: the log above is not complete\n"));
 }
+
+CAF_TEST(artifacts are written under their own bytes and nowhere else) {
+  fake_node node;
+  const auto item = [](const char* path, const char* part) {
+    return json{{"path", path}, {"href", std::string{"/v1/jobs/7/artifacts/"} + part}, {"size_bytes", 1}};
+  };
+  node.answer(
+    "GET", "/v1/jobs/7/artifacts", 200,
+    json{{"items", {item("d/\xEF\xBF\xBD", "d/%FF?attempt=1"), item("d/\xEF\xBF\xBD", "d/%FE?attempt=1")}}}.dump());
+  node.react("GET", "/v1/jobs/7/artifacts/d/\xFF", [](const http::request&) { return http::text_response(200, "1"); });
+  node.react("GET", "/v1/jobs/7/artifacts/d/\xFE", [](const http::request&) { return http::text_response(200, "2"); });
+  temp_dir dir;
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"artifacts", "7", "--download", dir / "out"}).code}, 0);
+  CAF_CHECK_EQUAL(read_file(dir / "out/d/\xFF"), "1");
+  CAF_CHECK_EQUAL(read_file(dir / "out/d/\xFE"), "2");
+  for (const char* bad : {"../x", "a/%2E%2E/x", "", "a//x", "%2Fetc", "a%2Fb", "."}) {
+    node.answer("GET", "/v1/jobs/7/artifacts", 200, json{{"items", {item("x", bad)}}}.dump());
+    const auto done = run_kcx(node, {"artifacts", "7", "--download", dir / "out"});
+    CAF_CHECK(contains(done.err, "outside of what a job can keep"));
+    CAF_CHECK_EQUAL(done.code, 3);
+  }
+}
