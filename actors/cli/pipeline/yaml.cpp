@@ -1,9 +1,11 @@
 #include "actors/cli/pipeline/yaml.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <yaml-cpp/yaml.h>
 
@@ -57,7 +59,7 @@ source_value by_form(const std::string& text) {
 
 class converter {
 public:
-  explicit converter(yaml_document& to) : to_{to} {}
+  converter(const std::string& text, yaml_document& to) : text_{text}, to_{to} {}
 
   /// Nothing, or what is wrong.
   std::optional<error> convert(const YAML::Node& from, const std::string& pointer, int level, reading_mode mode,
@@ -74,6 +76,10 @@ private:
   std::optional<error> merge(const YAML::Node& from, const std::string& pointer, int level, reading_mode mode,
                              source_value& into);
 
+  /// What stands there for null: "~", "null" in its spellings, or nothing.
+  [[nodiscard]] std::string null_text(const YAML::Mark& at) const;
+
+  const std::string& text_;
   yaml_document& to_;
   std::size_t values_ = 0;
 };
@@ -91,9 +97,29 @@ std::optional<error> converter::convert(const YAML::Node& from, const std::strin
   return convert_scalar(from, mode, into);
 }
 
+std::string converter::null_text(const YAML::Mark& at) const {
+  if (at.is_null())
+    return "";
+  std::string_view rest{text_};
+  if (rest.starts_with("\xEF\xBB\xBF"))
+    rest.remove_prefix(3); // yaml-cpp does not count it
+  rest = rest.substr(std::min(rest.size(), static_cast<std::size_t>(at.pos)));
+  for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
+    if (!rest.starts_with(word))
+      continue;
+    // Of nothing the place is that of what comes next, which may be a key.
+    const auto next = rest.find_first_not_of(" \t", word.size());
+    const bool ends =
+      word.size() == rest.size() || std::string_view{" \t\r\n,]}"}.find(rest[word.size()]) != std::string_view::npos;
+    return ends && (next == std::string_view::npos || rest[next] != ':') ? std::string{word} : "";
+  }
+  return "";
+}
+
 std::optional<error> converter::convert_scalar(const YAML::Node& from, reading_mode mode, source_value& into) {
   if (!from.IsScalar()) {
-    into = mode == reading_mode::text ? source_value("") : source_value(nullptr);
+    // yaml-cpp forgets how a null was written; its place in the text still tells "~" and "null" from nothing.
+    into = mode == reading_mode::text ? source_value(null_text(from.Mark())) : source_value(nullptr);
     return std::nullopt;
   }
   const auto& tag = from.Tag();
@@ -192,7 +218,7 @@ expected<yaml_document> read_yaml(const std::string& text) {
       return error{ec::invalid_input, std::to_string(all.size()) + " YAML documents; there must be one", {}};
     yaml_document document;
     document.lines.emplace("", all.front().Mark().line + 1);
-    if (auto failed = converter{document}.convert(all.front(), "", 0, reading_mode::by_form, document.value))
+    if (auto failed = converter{text, document}.convert(all.front(), "", 0, reading_mode::by_form, document.value))
       return std::move(*failed);
     return document;
   } catch (const YAML::Exception& failure) {

@@ -58,6 +58,14 @@ CAF_TEST(aliases that multiply are refused before they fill the memory) {
   CAF_CHECK(json_of(bomb).find("too many values") != std::string::npos);
 }
 
+CAF_TEST(null below env and command is text as it is written) {
+  CAF_CHECK_EQUAL(json_of("env: {A: ~, B: null, C: , D: NULL}\ncommand: [echo, ~, null]\nx: null"),
+                  R"({"env":{"A":"~","B":"null","C":"","D":"NULL"},"command":["echo","~","null"],"x":null})");
+  CAF_CHECK_EQUAL(json_of("\xEF\xBB\xBF"
+                          "env:\n  A: ä ~\n  B: ~\n  C:\n  ~x: Null\n"),
+                  R"({"env":{"A":"ä ~","B":"~","C":"","~x":"Null"}})");
+}
+
 CAF_TEST(what is no single plain document is refused with its line) {
   const auto refused = [](const std::string& text, const std::string& part) {
     const auto message = json_of(text);
