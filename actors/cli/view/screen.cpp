@@ -26,6 +26,11 @@ std::string cannot_write_output(int number) {
   return number == 0 ? line : line + ": " + std::strerror(number);
 }
 
+bool can_redraw(int fd) {
+  const char* term = std::getenv("TERM");
+  return ::isatty(fd) != 0 && term != nullptr && std::string_view{term} != "dumb";
+}
+
 look look_of(int fd) {
   look how;
   if (::isatty(fd) == 0)
@@ -34,14 +39,12 @@ look look_of(int fd) {
   const bool known = ::ioctl(fd, TIOCGWINSZ, &size) == 0;
   how.width = known && size.ws_col > 0 ? size.ws_col : 80;
   how.height = known && size.ws_row > 0 ? size.ws_row : 24;
-  const char* term = std::getenv("TERM");
-  how.colours = !is_set("NO_COLOR") && term != nullptr && std::string_view{term} != "dumb";
+  how.colours = !is_set("NO_COLOR") && can_redraw(fd);
   return how;
 }
 
 screen::screen(bool quiet)
-  : quiet_{quiet}, shares_terminal_{::isatty(STDOUT_FILENO) != 0}, has_status_{!quiet &&
-                                                                               look_of(STDERR_FILENO).colours} {}
+  : quiet_{quiet}, shares_terminal_{::isatty(STDOUT_FILENO) != 0}, has_status_{!quiet && can_redraw(STDERR_FILENO)} {}
 
 screen::~screen() {
   status({});
@@ -110,7 +113,7 @@ void screen::draw_status() {
   for (const auto& line : status_) {
     if (drawn_ + 1 >= std::max<std::size_t>(how.height, 2))
       break;
-    text += (drawn_++ == 0 ? "" : "\n") + painted(shortened(line.text, width), line.paint);
+    text += (drawn_++ == 0 ? "" : "\n") + painted(shortened(line.text, width), how.colours ? line.paint : colour::none);
   }
   if (!write_all(STDERR_FILENO, text))
     drawn_ = 0;

@@ -12,6 +12,9 @@
 
 namespace kcx::cli {
 
+/// The file descriptor is a terminal that can be drawn on: TERM is set and not "dumb".
+[[nodiscard]] bool can_redraw(int fd);
+
 /// What the file descriptor can take: the terminal's size, and colours unless NO_COLOR is set or TERM is "dumb".
 [[nodiscard]] look look_of(int fd);
 
