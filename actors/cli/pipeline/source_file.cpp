@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace kcx::cli {
@@ -79,6 +80,26 @@ expected<source_value> read_json(const std::string& name, const std::string& tex
   }
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    std::ignore = source_value(text).dump();
+    return true;
+  } catch (const source_value::type_error&) {
+    return false;
+  }
+}
+
+/// The first line that is no UTF-8.
+std::optional<std::size_t> line_without_text(std::string_view text) {
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const auto line = text.substr(0, text.find('\n'));
+    if (!is_utf8(line))
+      return number;
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return std::nullopt;
+}
+
 constexpr std::size_t most_told = 50;
 
 } // namespace
@@ -116,6 +137,8 @@ expected<source_file> source_file::parse(const std::string& file, std::string te
     made.value_ = *std::move(value);
     return made;
   }
+  if (const auto line = line_without_text(made.text_))
+    return unreadable(file + ':' + std::to_string(*line) + ": this line holds bytes that are no UTF-8 text");
   auto document = read_yaml(made.text_);
   if (!document)
     return unreadable(file + ": " + document.error().message);

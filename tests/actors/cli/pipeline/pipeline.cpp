@@ -254,3 +254,9 @@ CAF_TEST(what the node refuses is told by its place in the file) {
   CAF_CHECK_EQUAL(pointer(4), "/7/x");
   CAF_CHECK_EQUAL(pointer(5), "");
 }
+
+CAF_TEST(a YAML file that is no UTF - 8 is told with its line) {
+  const auto file = source_file::parse("ci.yaml", "jobs:\n  a:\n    command: \xff\n");
+  CAF_REQUIRE(!file.has_value());
+  CAF_CHECK_EQUAL(file.error().message, "ci.yaml:3: this line holds bytes that are no UTF-8 text");
+}
