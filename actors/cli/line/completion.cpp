@@ -116,7 +116,8 @@ std::string bash_script(const std::vector<command_summary>& all) {
     if (!command.path.empty())
       for (const auto& option : command.options)
         for (const auto& name : option.names)
-          words += ' ' + name;
+          // What every subcommand has stands in `common`.
+          words += (common + ' ').find(' ' + name + ' ') == std::string::npos ? ' ' + name : "";
     // Files only where no option is begun.
     const std::string files = command.takes_file ? "; [[ $cur == -* ]] || COMPREPLY+=($(compgen -f -- \"$cur\"))" : "";
     out += "    '" + (command.path.empty() ? "" : ' ' + command.path) + "') COMPREPLY=($(compgen -W '" +

@@ -62,3 +62,8 @@ CAF_TEST(every subcommand and option is in every script) {
   }
   CAF_CHECK(completion_script("tcsh", command_summaries()).empty());
 }
+
+CAF_TEST(bash offers each option once) {
+  CAF_CHECK_EQUAL(offered("kcx list --he"), "--help ");
+  CAF_CHECK_EQUAL(offered("kcx node --he"), "--help ");
+}
