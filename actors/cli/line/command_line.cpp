@@ -3,6 +3,7 @@
 #include "actors/cli/exit_code.hpp"
 #include "actors/cli/line/job_options.hpp"
 #include "actors/cli/line/option_kinds.hpp"
+#include "actors/cli/view/text.hpp"
 #include "config/manual_page.hpp"
 #include "config/units.hpp"
 
@@ -355,7 +356,7 @@ expected<invocation> parse_command_line(const std::vector<std::string>& argument
   } catch (const CLI::CallForHelp&) {
     // The help of kcx is no answer to a subcommand that there is not.
     if (const auto words = app->remaining(true); !words.empty() && chosen(*app).get_require_subcommand_min() > 0)
-      return wrong(*app, "unknown option or word \"" + words.front() + '"');
+      return wrong(*app, "unknown option or word \"" + visible(words.front()) + '"');
     to.answer = app->help();
     return to;
   } catch (const CLI::CallForVersion& version) {
@@ -366,7 +367,7 @@ expected<invocation> parse_command_line(const std::vector<std::string>& argument
     if (words.empty())
       return wrong(*app, refused.what());
     const bool for_job = app->got_subcommand("submit") || app->got_subcommand("run");
-    return wrong(*app, "unknown option or word \"" + words.front() + '"' +
+    return wrong(*app, "unknown option or word \"" + visible(words.front()) + '"' +
                          (for_job ? "; the job's command stands after \"--\"" : ""));
   }
   if (dashes == arguments.end())

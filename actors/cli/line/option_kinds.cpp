@@ -1,11 +1,13 @@
 #include "actors/cli/line/option_kinds.hpp"
 
+#include "actors/cli/view/text.hpp"
+
 #include <algorithm>
 
 namespace kcx::cli {
 
 void refuse(const std::string& option, const std::string& value, const std::string& allowed) {
-  throw CLI::ValidationError(option, "cannot be \"" + value + "\"; allowed is " + allowed);
+  throw CLI::ValidationError(option, "cannot be \"" + visible(value) + "\"; allowed is " + allowed);
 }
 
 std::string choices_text(const choices& words) {

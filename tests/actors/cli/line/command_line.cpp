@@ -156,3 +156,8 @@ CAF_TEST(help of a subcommand tells its own options) {
   CAF_CHECK(refused({"node", "no-such", "--help"}, "\"no-such\""));
   CAF_CHECK(parsed({"--version"}).answer == "kcx " KCX_VERSION "\n");
 }
+
+CAF_TEST(control characters of an argument are told and not carried out) {
+  CAF_CHECK(refused({"list", "--bad\x1b[2J"}, "\"--bad\\x1b[2J\""));
+  CAF_CHECK(refused({"list", "--state", "a\x1b[2J"}, "\"a\\x1b[2J\""));
+}
