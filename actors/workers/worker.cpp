@@ -59,6 +59,8 @@ void worker::become_idle() {
   state_ = state::idle;
   grant_.reset();
   result_.reset();
+  give_up_at_.reset();
+  failed_.clear();
   step_began_.clear();
   start_told_ = false;
   start_stored_ = false;
@@ -137,8 +139,7 @@ void worker::finish_unstarted(attempt_outcome how, std::string message) {
   result_->key = grant_->key;
   result_->outcome = how;
   result_->message = std::move(message);
-  state_ = state::finishing;
-  complete();
+  finish();
 }
 
 void worker::tell(const runner_command& command) {
@@ -224,9 +225,8 @@ void worker::finished(const finished_event& event) {
     spdlog::warn("worker {}: the workspace of job {} was not removed: {}", options_.name, event.key.job.value,
                  event.workspace_error);
   result_ = to_result(event, grant_->spec);
-  state_ = state::finishing;
   pause_ = std::chrono::milliseconds{0};
-  complete();
+  finish();
 }
 
 void worker::cancel(attempt_key key) {
@@ -249,6 +249,34 @@ void worker::discard() {
 
 // -- completing -------------------------------------------------------------------------------------------------------
 
+void worker::finish() {
+  state_ = state::finishing;
+  if (stopping_ == stop_mode::now)
+    limit_tries();
+  complete();
+}
+
+void worker::limit_tries() {
+  give_up_at_ = clock().now() + options_.last_tries;
+  delayed_send(this, options_.last_tries, tick_atom_v);
+}
+
+bool worker::is_too_late() const {
+  return state_ == state::finishing && give_up_at_ && clock().now() >= *give_up_at_;
+}
+
+void worker::give_up(const std::string& why) {
+  const auto tell_of = [&](attempt_key key) {
+    spdlog::error("worker {}: giving up the result of attempt {} of job {}, for the node is being stopped now: {}. "
+                  "Unless it is stored yet, the next start takes the attempt for interrupted",
+                  options_.name, key.attempt, key.job.value, why);
+  };
+  tell_of(grant_->key);
+  if (next_)
+    tell_of(next_->key);
+  quit();
+}
+
 void worker::complete() {
   completing_ = true;
   const auto key = result_->key;
@@ -268,6 +296,9 @@ void worker::completed(attempt_key key, const expected<transition_result>& answe
   // A damaged file takes no result any more: a stop must not wait for it.
   const bool in_vain = !answer && stopping_ && answer.error().code == ec::storage_unusable;
   if (!answer && !is_settled(answer.error()) && !in_vain) {
+    failed_ = answer.error().message;
+    if (is_too_late())
+      return give_up(failed_);
     pause("storing a result", answer.error().message);
     return;
   }
@@ -288,6 +319,8 @@ void worker::stop(stop_mode mode) {
     quit(); // A grant on its way here is given back by the dispatcher, which sees this worker go.
   else if (state_ == state::running && mode == stop_mode::now && !again)
     tell(plan_cancel(*grant_, cancel_cause::node_stop, options_.run()));
+  else if (state_ == state::finishing && mode == stop_mode::now && !give_up_at_)
+    limit_tries();
 }
 
 void worker::rewire(const dispatcher_actor& dispatcher) {
@@ -303,6 +336,8 @@ void worker::rewire(const dispatcher_actor& dispatcher) {
 }
 
 void worker::tick() {
+  if (is_too_late())
+    return give_up(failed_.empty() ? "the database does not answer" : failed_);
   if (state_ == state::idle && !waiting_for_answer_)
     ask();
   else if (state_ == state::running && start_told_ && !start_stored_ && !confirming_)

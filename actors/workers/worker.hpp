@@ -37,6 +37,9 @@ struct worker_options {
   std::chrono::milliseconds claim_timeout{60'000};
   /// How long the database may take to store something before it is asked again.
   std::chrono::milliseconds store_timeout{30'000};
+  /// How long the database may refuse a result once the node is being stopped now: after that it is given up, and the
+  /// next start takes the attempt for interrupted.
+  std::chrono::milliseconds last_tries{3'000};
   /// Pause before something that failed is tried again; doubles up to the maximum.
   std::chrono::milliseconds first_pause{100};
   std::chrono::milliseconds longest_pause{2'000};
@@ -78,6 +81,10 @@ private:
   void discard();
 
   // -- completing ----------------------------------------------------------------------------------------------------
+  void finish();
+  void limit_tries();
+  [[nodiscard]] bool is_too_late() const;
+  void give_up(const std::string& why);
   void complete();
   void completed(attempt_key key, const expected<transition_result>& answer);
 
@@ -118,6 +125,10 @@ private:
   bool completing_ = false;
   std::map<std::int32_t, timestamp> step_began_;
   std::optional<attempt_result> result_;
+  /// Set while a result is being stored and the node is being stopped now.
+  std::optional<caf::actor_clock::time_point> give_up_at_;
+  /// Why the result at hand was not stored so far.
+  std::string failed_;
   /// Cancelled attempts that this worker has not been granted (yet).
   std::deque<attempt_key> early_cancels_;
   std::uint64_t jobs_ = 0;

@@ -152,11 +152,17 @@ void worker_supervisor::worker_down(const caf::down_msg& down) {
 caf::typed_response_promise<outcome> worker_supervisor::stop(stop_mode mode) {
   auto promise = make_response_promise<outcome>();
   stop_promises_.push_back(promise);
+  const bool first = mode == stop_mode::now && stopping_ != stop_mode::now;
   // From draining to ending now, never back.
   if (stopping_ != stop_mode::now)
     stopping_ = mode;
-  for (auto& where : slots_)
+  for (auto& where : slots_) {
+    if (first && where.now == phase::abandoning)
+      where.deadline = options_.clock() + options_.last_tries;
     stop_slot(where);
+  }
+  if (first)
+    remind();
   return promise;
 }
 
@@ -236,8 +242,12 @@ void worker_supervisor::tick() {
       remind();
     const bool waits_for_runner =
       where.now == phase::launching || where.now == phase::ending_job || where.now == phase::closing;
-    if (where.now == phase::abandoning && !where.abandon_asked)
+    if (is_too_late(where))
+      leave_unmarked(where);
+    else if (where.now == phase::abandoning && !where.abandon_asked)
       abandon(where);
+    if (where.now == phase::abandoning && stopping_ == stop_mode::now)
+      remind();
     if (!waits_for_runner)
       continue;
     if (options_.clock() >= where.deadline) {

@@ -70,6 +70,8 @@ struct worker_supervisor_options {
   std::chrono::milliseconds longest_pause{30'000};
   /// How long the database may take to end what a worker held before it is asked again.
   std::chrono::milliseconds store_timeout{30'000};
+  /// How long it may refuse that once the node is being stopped now; the next start marks what is left.
+  std::chrono::milliseconds last_tries{3'000};
   /// Pause before something is tried or looked at again.
   std::chrono::milliseconds retry_delay{250};
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
@@ -160,6 +162,9 @@ private:
   void abandon_when_empty(slot& where);
   void abandon(slot& where);
   void abandoned(slot& where, std::uint64_t number, const outcome& answer);
+  /// What the slot held was not marked in time, while all stop now.
+  [[nodiscard]] bool is_too_late(const slot& where) const;
+  void leave_unmarked(slot& where);
   void close(slot& where);
   void closed(slot& where);
   /// Notes a restart; false if it was one too many, and then the supervisor ends.

@@ -135,6 +135,8 @@ void worker_supervisor::abandon_when_empty(slot& where) {
 }
 
 void worker_supervisor::abandon(slot& where) {
+  if (where.now != phase::abandoning)
+    where.deadline = options_.clock() + options_.last_tries;
   where.now = phase::abandoning;
   where.abandon_asked = true;
   const auto number = ++where.abandon_number;
@@ -144,6 +146,20 @@ void worker_supervisor::abandon(slot& where) {
           [this, &where, number](const caf::error& why) {
             abandoned(where, number, error{ec::outcome_unknown, caf::to_string(why), {}});
           });
+  if (stopping_ == stop_mode::now)
+    remind();
+}
+
+bool worker_supervisor::is_too_late(const slot& where) const {
+  return where.now == phase::abandoning && stopping_ == stop_mode::now && options_.clock() >= where.deadline;
+}
+
+void worker_supervisor::leave_unmarked(slot& where) {
+  spdlog::error(
+    "worker_supervisor: what {} held is not marked, for the node is being stopped now: the next start takes "
+    "it for interrupted",
+    where.name);
+  close(where);
 }
 
 void worker_supervisor::abandoned(slot& where, std::uint64_t number, const outcome& answer) {
@@ -154,14 +170,16 @@ void worker_supervisor::abandoned(slot& where, std::uint64_t number, const outco
   where.abandon_asked = false;
   const bool damaged = !answer && answer.error().code == ec::storage_unusable;
   // Nothing will ever be stored there: a stop must not wait for it. The next start marks what was held.
-  if (!answer && !(damaged && leaves(where))) {
+  if (!answer && !(damaged && leaves(where)) && !is_too_late(where)) {
     // A damaged file is the database's to tell of, once: here it would be told for ever.
     if (!damaged)
       spdlog::warn("worker_supervisor: cannot mark what {} held: {}", where.name, answer.error().message);
     remind();
     return;
   }
-  if (leaves(where))
+  if (!answer && !damaged)
+    leave_unmarked(where);
+  else if (leaves(where))
     close(where);
   else if (where.runner)
     spawn_worker(where);

@@ -280,6 +280,42 @@ CAF_TEST(a damaged database does not hold up a stop) {
   CAF_CHECK(testee_down);
 }
 
+CAF_TEST(a result that cannot be stored is given up soon after the node is stopped at once) {
+  start_running();
+  finish(job_three);
+  stop(stop_mode::drain);
+  for (int round = 0; round < 10; ++round) {
+    CAF_REQUIRE_EQUAL(dispatcher->completions.size(), 1u); // a drain goes on trying
+    next(dispatcher->completions).answer(error{ec::storage_full, "full", {}});
+    settle();
+    pass(2s);
+  }
+  stop(stop_mode::now);
+  CAF_CHECK(!testee_down);
+  next(dispatcher->completions).answer(error{ec::storage_full, "full", {}});
+  settle();
+  pass(2s);
+  CAF_REQUIRE_EQUAL(dispatcher->completions.size(), 1u);
+  CAF_CHECK(!testee_down);
+  pass(1s); // without an answer
+  CAF_CHECK(testee_down);
+}
+
+CAF_TEST(a result of a job that a stop ends is tried for some seconds as well) {
+  start_running();
+  stop(stop_mode::now);
+  pass(20s); // the job takes its time
+  finish(job_three, run_outcome::cancelled, cancel_cause::node_stop);
+  for (const auto code : {ec::storage_busy, ec::storage_failed, ec::storage_full}) {
+    CAF_REQUIRE_EQUAL(dispatcher->completions.size(), 1u);
+    CAF_CHECK(!testee_down);
+    next(dispatcher->completions).answer(error{code, "not now", {}});
+    settle();
+    pass(1s);
+  }
+  CAF_CHECK(testee_down);
+}
+
 CAF_TEST(a question without an answer is asked again with the same nonce) {
   start();
   const auto first = next(dispatcher->claims).asked;

@@ -271,6 +271,30 @@ CAF_TEST(a job is marked until the database answers and no new worker is born be
   CAF_CHECK_EQUAL(workers.size(), 2u);
 }
 
+CAF_TEST(a stop at once does not wait for ever until a job is marked) {
+  start();
+  start_job();
+  worker_throws();
+  job_ends(1);
+  auto drained = ask(testee, stop_atom_v, stop_mode::drain);
+  settle();
+  marked(error{ec::storage_full, "full", {}});
+  pass(10s);
+  marked(error{ec::storage_full, "full", {}});
+  pass(250ms);
+  CAF_CHECK_EQUAL(database->abandons.size(), 1u); // a drain goes on trying
+  auto stopped = ask(testee, stop_atom_v, stop_mode::now);
+  settle();
+  story();
+  pass(2s);
+  CAF_CHECK_EQUAL(story(), "");
+  pass(1s); // without an answer
+  CAF_CHECK_EQUAL(story(), "runner 1: quit; ");
+  runner_ends(1);
+  CAF_CHECK(take<outcome>(drained).has_value());
+  CAF_CHECK(take<outcome>(stopped).has_value());
+}
+
 CAF_TEST(an answer to an abandon that was given up does not start a worker early) {
   start();
   worker_throws();

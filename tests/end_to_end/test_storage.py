@@ -1,7 +1,9 @@
 """The disk and the database file: held by others, full, damaged."""
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -9,7 +11,7 @@ import time
 
 import pytest
 
-from kcx_node import NodeFailed, wait_until
+from kcx_node import NodeFailed, processes_matching, unique_sleep, wait_until
 
 
 class Lock:
@@ -273,6 +275,51 @@ def test_nothing_acknowledged_is_lost_to_a_disk_that_fills_up(make_node, small_d
     node.cancel(blocker["id"])
     wait_until(lambda: node.submit_raw({"command": "true"}).status == 201, what="new work is taken again")
     assert node.wait(acknowledged[-1])["state"] == "succeeded"
+
+
+@pytest.fixture
+def held_file(tmp_path):
+    """Keeps results from being stored: another process holds the file."""
+    @contextlib.contextmanager
+    def hold(node):
+        with Lock(node):
+            yield
+    return tmp_path / "data", hold
+
+
+@pytest.fixture
+def full_disk(small_disk):
+    """Keeps results from being stored: not a byte is left."""
+    @contextlib.contextmanager
+    def hold(node):
+        (node.data / "reserve").unlink(missing_ok=True)
+        ballast = fill(small_disk, 0)
+        yield
+        ballast.unlink()
+    return small_disk / "data", hold
+
+
+@pytest.mark.parametrize("trouble", ["held_file", "full_disk"])
+def test_a_node_that_cannot_store_results_ends_at_the_second_signal(make_node, request, trouble):
+    data, hold = request.getfixturevalue(trouble)
+    node = make_node(data=data, slots=2, min_free="0").start()
+    sleep = unique_sleep()
+    jobs = node.submit_many([{"command": f"echo up; {sleep}", "cancel_grace_s": 1} for _ in range(2)])
+    for job in jobs:
+        node.wait_for_state(job["id"], "running")
+        assert next(node.follow(job["id"])) == "up"
+    with hold(node):
+        node.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: node.get("/v1/node")["state"] == "draining", what="the drain")
+        node.process.send_signal(signal.SIGTERM)
+        assert node.ended(timeout=25) == 0
+    for job in jobs:
+        assert f"giving up the result of attempt 1 of job {job['id']}" in node.output()
+    assert processes_matching(sleep) == []
+    node.start()
+    for job in jobs:
+        job = node.job(job["id"])
+        assert (job["state"], job["reason"], job["attempt"]) == ("interrupted", "node_restarted", 1)
 
 
 # -- a damaged file ------------------------------------------------------------
