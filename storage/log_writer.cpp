@@ -362,6 +362,7 @@ log_sizes log_writer::close(std::int64_t now_ms) {
   flush(now_ms);
   if (lost_errno_ != 0) {
     retry_at_ms_ = now_ms;
+    reserve_ = 0; // a line is what it can spare
     recovered(now_ms);
   }
   if (gap_end_ > 0) {
