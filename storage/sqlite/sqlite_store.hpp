@@ -9,6 +9,7 @@
 #include "storage/sqlite/statements.hpp"
 #include "storage/sqlite/store.hpp"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,6 +95,8 @@ private:
   template <class Operation>
   auto write(parts statements, Operation&& operation) -> std::invoke_result_t<Operation>;
   outcome begin();
+  /// Whether the next operation waits long for another process that holds the file.
+  void be_patient(bool patient) noexcept;
   /// Undoes the operation that failed, or everything if even that fails.
   void undo() noexcept;
   /// Notes damage, so that nothing is written from then on, and passes the error on.
@@ -178,6 +181,7 @@ private:
   std::unique_ptr<connection> db_;
   std::string node_id_;
   sqlite_options options_;
+  bool patient_ = true;
   /// Set for good once damage was met.
   std::optional<error> unusable_;
 };

@@ -10,6 +10,13 @@ namespace kcx {
 
 namespace sqlite {
 
+namespace {
+
+/// How long an operation waits for a file that another has waited for in vain.
+constexpr std::chrono::milliseconds impatience{50};
+
+} // namespace
+
 // -- transactions -----------------------------------------------------------------------------------------------------
 
 outcome sqlite_store::begin() {
@@ -19,10 +26,20 @@ outcome sqlite_store::begin() {
     return done{};
   try {
     db_->use(sql::begin).run();
+    be_patient(true);
     return done{};
   } catch (...) {
-    return failed();
+    auto failure = failed();
+    if (failure.code == ec::storage_busy)
+      be_patient(false);
+    return failure;
   }
+}
+
+void sqlite_store::be_patient(bool patient) noexcept {
+  if (patient_ != patient)
+    sqlite3_busy_timeout(db_->handle(), static_cast<int>((patient ? options_.busy_timeout : impatience).count()));
+  patient_ = patient;
 }
 
 outcome sqlite_store::commit() {

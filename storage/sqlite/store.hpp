@@ -15,7 +15,8 @@
 namespace kcx {
 
 struct sqlite_options {
-  /// How long one operation waits for another process that holds the file, before it is storage_busy.
+  /// How long one operation waits for another process that holds the file, before it is storage_busy. Those behind it
+  /// wait hardly at all until one has got hold of it.
   std::chrono::milliseconds busy_timeout{5'000};
   /// What one step of priority is worth in waiting time. See order_key().
   std::chrono::milliseconds ageing_step{60'000};

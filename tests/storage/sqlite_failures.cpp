@@ -117,6 +117,26 @@ CAF_TEST(a file held by another process is busy and later is not ) {
   CAF_CHECK(store->commit().has_value());
 }
 
+CAF_TEST(only the first operation waits long for a file that is held) {
+  store = std::make_unique<sqlite::sqlite_store>(sqlite::open_writer(file, timestamp{1s}, 300ms), "node",
+                                                 sqlite_options{300ms});
+  SQLite::Database other{file.string(), SQLite::OPEN_READWRITE};
+  other.exec("BEGIN IMMEDIATE");
+  const auto timed = [&] {
+    const auto began = std::chrono::steady_clock::now();
+    CAF_CHECK(code_of(add()) == ec::storage_busy);
+    return std::chrono::steady_clock::now() - began;
+  };
+  CAF_CHECK(timed() >= 290ms);
+  CAF_CHECK(timed() < 290ms);
+  CAF_CHECK(timed() < 290ms);
+  other.exec("ROLLBACK");
+  CAF_CHECK(add().has_value());
+  CAF_CHECK(store->commit().has_value());
+  other.exec("BEGIN IMMEDIATE");
+  CAF_CHECK(timed() >= 290ms);
+}
+
 CAF_TEST(a file that is held for a moment is waited for) {
   sqlite3_busy_timeout(db->handle(), 5'000);
   SQLite::Database other{file.string(), SQLite::OPEN_READWRITE};
