@@ -164,7 +164,7 @@ transition_result sqlite_store::unblock(job_id job, timestamp now) {
 transition_result sqlite_store::skip(job_id job, job_id need, job_state state, timestamp now) {
   const auto why = "job " + std::to_string(need.value) + " ended as " + std::string{to_string(state)};
   db_->use(sql::skip_if_blocked).bind(job, why, now).run();
-  db_->use(sql::erase_secrets).bind(job).run();
+  erase_secrets(job);
   transition_result moved;
   moved.change = waiting_change(job, job_state::skipped, job_reason::need_failed, now);
   return moved;

@@ -159,7 +159,7 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
             result.artifacts.cut)
       .run();
   if (!row.plain && is_final(end.state))
-    db_->use(sql::erase_secrets).bind(row.id).run();
+    erase_secrets(row.id);
   transition_result answer;
   answer.change = change_of(row, end.state, end.reason, now);
   if (end.state == job_state::queued && !row.grouped)
@@ -272,7 +272,7 @@ expected<transition_result> sqlite_store::cancel_one(job_id id, const std::strin
   const auto running = row->state == job_state::running;
   db_->use(running ? sql::cancel_if_running : sql::cancel_if_waiting).bind(id, who, now).run();
   if (!running && !row->plain)
-    db_->use(sql::erase_secrets).bind(id).run();
+    erase_secrets(id);
   answer.change =
     change_of(*row, running ? job_state::cancelling : job_state::cancelled, job_reason::cancelled_by, now);
   return answer;
@@ -305,7 +305,7 @@ void sqlite_store::expire_waiting(promotion& moved, timestamp now, std::size_t l
   for (auto i = first; i < moved.changes.size(); ++i) {
     const auto id = moved.changes[i].id;
     db_->use(sql::expire_if_waiting).bind(id, now).run();
-    db_->use(sql::erase_secrets).bind(id).run();
+    erase_secrets(id);
     // One that became ready in this very call is ready no longer.
     std::erase_if(moved.ready, [&](const ready_job& job) { return job.id == id; });
   }

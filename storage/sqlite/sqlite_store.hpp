@@ -135,6 +135,9 @@ private:
   transition_result unblock(job_id job, timestamp now);
   transition_result skip(job_id job, job_id need, job_state state, timestamp now);
   void settle_needs(follow_up& done, timestamp now, std::size_t limit);
+  void erase_secrets(job_id job);
+  /// Cuts a write-ahead log that was copied as a whole to no bytes, unless it was not long ago.
+  void empty_log();
   enum class readiness { open, blocked };
   job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {},
                         readiness is = readiness::open);
@@ -184,6 +187,9 @@ private:
   bool patient_ = true;
   /// Set for good once damage was met.
   std::optional<error> unusable_;
+  /// The write-ahead log may hold secrets of jobs that have ended: at first, those of an earlier life.
+  bool secrets_in_log_ = true;
+  std::optional<std::chrono::steady_clock::time_point> emptied_at_;
 };
 
 template <class Operation>

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::int64_t page_bytes = 4'096;
 
+constexpr std::chrono::seconds shortest_between_emptyings{10};
+
 } // namespace
 
 namespace {
@@ -201,6 +203,11 @@ std::int64_t sqlite_store::owed_bytes() noexcept {
   }
 }
 
+void sqlite_store::erase_secrets(job_id job) {
+  if (db_->use(sql::erase_secrets).bind(job).run() > 0)
+    secrets_in_log_ = true;
+}
+
 expected<std::int64_t> sqlite_store::checkpoint() {
   if (unusable_)
     return *unusable_;
@@ -212,7 +219,24 @@ expected<std::int64_t> sqlite_store::checkpoint() {
   if (result != SQLITE_OK && (result & 0xFF) != SQLITE_BUSY) // busy: readers are in the way, the rest comes next time
     return noted(to_error(SQLite::Exception{db_->handle(), result}, db_->file(), system_error_of(*db_)));
   constexpr std::int64_t frame_bytes = page_bytes + 24;
+  if (secrets_in_log_ && in_log == copied)
+    empty_log();
   return std::max(0, in_log - copied) * frame_bytes;
+}
+
+// What was copied stays in the log until others write over it, which on an idle node is never.
+void sqlite_store::empty_log() {
+  const auto now = std::chrono::steady_clock::now();
+  if (emptied_at_ && now - *emptied_at_ < shortest_between_emptyings)
+    return; // A busy node writes a log that is as long soon again.
+  // A reader is in the way for a moment only: rather at the next checkpoint than wait for it.
+  sqlite3_busy_timeout(db_->handle(), 0);
+  if (sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) == SQLITE_OK) {
+    secrets_in_log_ = false;
+    emptied_at_ = now;
+  }
+  patient_ = false;
+  be_patient(true);
 }
 
 } // namespace kcx::sqlite

@@ -112,6 +112,37 @@ CAF_TEST(the schema refuses rows that contradict themselves) {
   }
 }
 
+CAF_TEST(secrets of ended jobs are in neither file after a checkpoint and without them the log stays) {
+  const auto log = file().string() + "-wal";
+  must(store().checkpoint()); // of what an earlier life left
+  add();
+  must(store().commit());
+  CAF_CHECK_EQUAL(must(store().checkpoint()), 0);
+  CAF_CHECK_GREATER(std::filesystem::file_size(log), 0u);
+  reopen();
+  auto one = spec();
+  one.secrets = {{"TOKEN", "s3cr3t-never-seen"}};
+  const auto ended = add(one);
+  must(store().commit());
+  const auto holds = [&](const std::string& path) {
+    return test::read_file(path).find("s3cr3t-never-seen") != std::string::npos;
+  };
+  CAF_REQUIRE(holds(log));
+  must(store().cancel(ended, "me", noon));
+  must(store().commit());
+  CAF_CHECK(holds(log));
+  {
+    SQLite::Database slow{file().string(), SQLite::OPEN_READONLY};
+    slow.exec("BEGIN");
+    slow.execAndGet("SELECT count(*) FROM jobs").getInt();
+    must(store().checkpoint()); // not now, and nobody waits
+    CAF_CHECK(holds(log));
+  }
+  CAF_CHECK_EQUAL(must(store().checkpoint()), 0);
+  CAF_CHECK(!holds(log));
+  CAF_CHECK(!holds(file().string()));
+}
+
 CAF_TEST(secrets stand in one place and leave it with the end of their job) {
   auto one = spec();
   one.secrets = {{"TOKEN", "s3cr3t"}};
