@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <utility>
 
 namespace kcx {
 
@@ -149,23 +150,25 @@ expected<std::uint64_t> log_reader::tail(std::uint64_t lines) const {
     return now.error();
   if (lines == 0)
     return now->size;
-  auto end = now->size;
   std::string block;
   bool last_byte = true;
-  while (end > now->gap_end) {
-    const auto begin = std::max(now->gap_end, end > block_size ? end - block_size : 0);
-    block.resize(end - begin);
-    if (!load_bytes(block.data(), block.size(), begin, *now))
-      return read_failed("file");
-    for (auto i = block.size(); i-- > 0;) {
-      // The newline that ends the log ends its last line, it does not begin another.
-      if (block[i] == '\n' && !last_byte && --lines == 0)
-        return begin + i + 1;
-      last_byte = false;
+  // Behind the gap first, then before it.
+  for (const auto& [from, to] : {std::pair{now->gap_end, now->size}, std::pair{std::uint64_t{0}, now->gap_begin}}) {
+    for (auto end = to; end > from;) {
+      const auto begin = std::max(from, end > block_size ? end - block_size : 0);
+      block.resize(end - begin);
+      if (!load_bytes(block.data(), block.size(), begin, *now))
+        return read_failed("file");
+      for (auto i = block.size(); i-- > 0;) {
+        // The newline that ends the log ends its last line, it does not begin another.
+        if (block[i] == '\n' && !last_byte && --lines == 0)
+          return begin + i + 1 == now->gap_begin ? now->gap_end : begin + i + 1;
+        last_byte = false;
+      }
+      end = begin;
     }
-    end = begin;
   }
-  return now->gap_end;
+  return 0;
 }
 
 expected<std::vector<numbered_record>> log_reader::records(std::uint64_t first, std::size_t max) const {

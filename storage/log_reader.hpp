@@ -68,8 +68,8 @@ public:
   /// gap's begin. Fails with ec::storage_failed.
   [[nodiscard]] expected<log_chunk> read(std::uint64_t offset, std::size_t max) const;
 
-  /// The offset where the last `lines` lines begin, at least the gap's end (0 where there is no gap). A last line
-  /// without a newline counts. `lines` = 0 gives the size. Reads at most the kept tail, a block at a time.
+  /// The offset where the last `lines` lines begin, which may lie before the gap: the line that marks it counts as one.
+  /// A last line without a newline counts. `lines` = 0 gives the size. Reads backwards, a block at a time.
   [[nodiscard]] expected<std::uint64_t> tail(std::uint64_t lines) const;
 
   /// Up to `max` records from number `first` on, gap and end records left out; those that were cut are stepped over.

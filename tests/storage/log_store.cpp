@@ -170,6 +170,22 @@ CAF_TEST(tail finds the begin of the last lines) {
   CAF_CHECK_EQUAL(value_of(reader().tail(1)), 9u);
 }
 
+CAF_TEST(tail goes on before the gap) {
+  auto log = writer(4'096);
+  for (int i = 0; i < 2'000; ++i)
+    log.append(log_stream::out, 0, std::to_string(1'000'000 + i) + '\n', 1000);
+  log.close(1000);
+  const auto extent = value_of(reader().extent());
+  CAF_REQUIRE(extent.mark_begin < extent.gap_begin);
+  const auto text = read_all(reader()).substr(extent.gap_begin);
+  const auto lines = static_cast<std::uint64_t>(std::ranges::count(text, '\n'));
+  CAF_CHECK_EQUAL(value_of(reader().tail(lines - 1)), extent.gap_end + 8);
+  CAF_CHECK_EQUAL(value_of(reader().tail(lines)), extent.gap_end);
+  CAF_CHECK_EQUAL(value_of(reader().tail(lines + 1)), extent.mark_begin);
+  CAF_CHECK_EQUAL(value_of(reader().tail(lines + 2)), extent.mark_begin - 8);
+  CAF_CHECK_EQUAL(value_of(reader().tail(1'000'000)), 0u);
+}
+
 CAF_TEST(one very long line is no problem) {
   auto log = writer(64 << 20);
   log.append(log_stream::out, 0, "first\n", 1000);
