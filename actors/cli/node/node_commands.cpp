@@ -7,6 +7,7 @@
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
 #include "actors/cli/view/text.hpp"
+#include "actors/http/message/host_policy.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -79,6 +80,27 @@ std::string findings_text(const std::vector<finding>& all, look how) {
   return text;
 }
 
+/// "name:port" of a URL.
+std::string_view authority_of(std::string_view url) {
+  const auto at = url.find("://");
+  url.remove_prefix(at == std::string_view::npos ? 0 : at + 3);
+  return url.substr(0, url.find('/'));
+}
+
+/// The node's own address of a port, under the host by which this command reaches the node.
+std::string reached_as(const invocation& what, const std::string& own) {
+  const auto here = http::split_authority(authority_of(what.where.url));
+  const auto there = http::split_authority(authority_of(own));
+  if (what.where.url.empty() || !here || !there || http::same_text(here->name, there->name))
+    return own;
+  if (http::is_loopback_name(there->name) && !http::is_loopback_name(here->name) && !what.quiet)
+    std::cerr << "the node's inspection port listens on its own machine alone (" << visible(own)
+              << "): reach it through a tunnel, or set inspect\n";
+  const auto name = std::string{here->name};
+  return own.substr(0, own.find("://") + 3) + (name.find(':') == std::string::npos ? name : "[" + name + "]") +
+         (there->port ? ":" + std::to_string(*there->port) : "");
+}
+
 } // namespace
 
 int node_status(const invocation& what) {
@@ -116,7 +138,7 @@ int dashboard_address(const invocation& what) {
   if (!made)
     return code;
   // Behind a #, which no browser sends on and no log holds.
-  const auto address = about->value("inspect", "") + "/#code=" + made->value("code", "");
+  const auto address = reached_as(what, about->value("inspect", "")) + "/#code=" + made->value("code", "");
   if (what.json)
     std::cout << dumped({{"url", address}, {"expires_at", made->value("expires_at", "")}});
   else

@@ -305,6 +305,10 @@ CAF_TEST(the address of the dashboard carries its code behind the number sign) {
   CAF_CHECK_EQUAL(std::string{run_kcx(node, {"dashboard"}).out}, "http://127.0.0.1:7071/#code=kcx_code_1\n");
   const auto told = json::parse(run_kcx(node, {"dashboard", "--json"}).out);
   CAF_CHECK_EQUAL(told.value("url", ""), "http://127.0.0.1:7071/#code=kcx_code_1");
+  node.answer("GET", "/v1/node", 200, R"({"inspect":"http://[::1]:7071"})");
+  const auto url = "http://127.0.0.1" + node.url().substr(node.url().rfind(':'));
+  const auto there = run_kcx(node, {"--url", url, "--token", node.token(), "dashboard"});
+  CAF_CHECK_EQUAL(there.out, "http://127.0.0.1:7071/#code=kcx_code_1\n");
   node.answer("POST", "/v1/session/code", 403, R"({"title":"Forbidden","code":"forbidden","detail":"lacks read"})");
   const auto refused = run_kcx(node, {"dashboard"});
   CAF_CHECK_EQUAL(refused.code, 4);
