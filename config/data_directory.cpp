@@ -44,8 +44,8 @@ std::string read_some(int file) {
 }
 
 bool is_ours(const std::string& name) {
-  constexpr std::array known{"node.lock", "node.json",  "admin.token", "kcx.db",
-                             "logs",      "workspaces", "artifacts",   "lost+found"};
+  constexpr std::array known{"node.lock",  "node.json", "admin.token", "kcx.db",    "logs",
+                             "workspaces", "artifacts", "reserve",     "lost+found"};
   return std::find(known.begin(), known.end(), name) != known.end();
 }
 

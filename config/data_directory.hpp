@@ -3,6 +3,7 @@
 ///     DIR/node.lock    locked while a node runs; holds its process id
 ///     DIR/node.json    where the node listens; there only while it serves
 ///     DIR/admin.token  the first token, made at first start, mode 0600
+///     DIR/reserve      space held back for a full disk; see storage/disk_reserve.hpp
 ///     DIR/kcx.db, logs/, workspaces/, artifacts/
 ///
 /// What survives a crash: everything; the kernel drops the lock and the next node removes a stale node.json.
@@ -42,6 +43,7 @@ public:
   /// Absolute, as are the others.
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path database() const { return path_ / "kcx.db"; }
+  [[nodiscard]] std::filesystem::path reserve() const { return path_ / "reserve"; }
   [[nodiscard]] std::filesystem::path logs() const { return path_ / "logs"; }
   [[nodiscard]] std::filesystem::path workspaces() const { return path_ / "workspaces"; }
   [[nodiscard]] std::filesystem::path artifacts() const { return path_ / "artifacts"; }

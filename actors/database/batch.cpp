@@ -13,6 +13,11 @@ namespace {
 /// Jobs moved on per commit for the sake of jobs they need: others' writes get in between.
 constexpr std::size_t settle_round = 500;
 
+/// What a commit may append to the write-ahead log: its index grows by 32 KiB at a time, and an operation touches some
+/// pages of 4 KiB.
+constexpr std::int64_t room_for_commit = 256 * 1024;
+constexpr std::int64_t room_for_operation = 32 * 1024;
+
 } // namespace
 
 // -- committing -------------------------------------------------------------------------------------------------------
@@ -22,6 +27,7 @@ void database::flush() {
     return;
   if (auto settled = settle(); !settled)
     return fail_batch(settled.error());
+  make_room(false);
   const auto began = std::chrono::steady_clock::now();
   if (store_->in_transaction()) {
     if (auto committed = store_->commit(); !committed) {
@@ -99,8 +105,18 @@ void database::check_transaction(const error& failure) {
   }
 }
 
+void database::make_room(bool refused) {
+  const auto needed = room_for_commit + room_for_operation * static_cast<std::int64_t>(batch_.size());
+  if (options_.make_room(needed, refused))
+    spdlog::warn("database: the disk is full to the last: a part of the reserve was given up for {} operations",
+                 batch_.size());
+}
+
 void database::fail_batch(const error& failure) {
   store_->rollback();
+  // Too late for these: what a full disk refuses, SQLite rolls back. They are asked for again.
+  if (failure.code == ec::storage_full)
+    make_room(true);
   const auto batch = std::exchange(batch_, {});
   batch.settle_all(&failure);
 }

@@ -35,6 +35,9 @@ struct database_options {
   log_lookup log_of;
   /// Asked before a submission or a claim is stored; its error is the answer.
   std::function<outcome(std::int64_t owed)> admit = [](std::int64_t) { return outcome{kcx::done{}}; };
+  /// Told before a commit how many bytes it may need, and once more with `refused` when it met a full disk. Whether it
+  /// made room: out of a reserve, which is for what is always admitted.
+  std::function<bool(std::int64_t needed, bool refused)> make_room = [](std::int64_t, bool) { return false; };
   /// How long the start of an attempt and its steps wait for a commit that others need, at the most.
   std::chrono::milliseconds patience{20};
   /// Operations per commit at the most.
@@ -115,6 +118,8 @@ private:
   /// Deals with a transaction that the engine rolled back under a failed operation.
   void check_transaction(const error& failure);
   void fail_batch(const error& failure);
+  /// Makes room for the commit of the batch at hand on a full disk.
+  void make_room(bool refused);
   void publish(const commit_batch& batch);
   void publish_ready(const commit_batch& batch, std::vector<attempt_key> released);
   /// Reads anew which queues are paused.

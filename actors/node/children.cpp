@@ -17,6 +17,7 @@
 #include "actors/workers/worker.hpp"
 #include "actors/workers/worker_supervisor.hpp"
 #include "storage/disk_guard.hpp"
+#include "storage/disk_reserve.hpp"
 #include "storage/log_reader.hpp"
 #include "storage/sqlite/reader.hpp"
 #include "storage/sqlite/store.hpp"
@@ -49,11 +50,18 @@ expected<database_actor> make_database(node_context& context, caf::local_actor& 
   }
   database_options options;
   options.log_of = find_log(context.data.path());
-  options.admit = [&live = context.live,
-                   guard = std::make_shared<disk_guard>(context.data.path(), 0)](std::int64_t owed) {
+  const auto reserve = std::make_shared<disk_reserve>(context.data.reserve());
+  options.admit = [&live = context.live, guard = std::make_shared<disk_guard>(context.data.path(), 0),
+                   reserve](std::int64_t owed) {
     guard->require(live.now()->min_free);
+    if (reserve->missing() > 0 && guard->check(owed + reserve->missing()))
+      reserve->fill();
     return guard->check(owed);
   };
+  options.make_room = [reserve](std::int64_t needed, bool refused) {
+    return refused ? reserve->give_up(needed) : reserve->make_room(needed);
+  };
+  static_cast<void>(options.admit(store->owed_bytes())); // makes the reserve
   // Detached: it blocks on the disk.
   return database_actor{parent.spawn<database, caf::detached>(std::move(store), std::move(options))};
 }
@@ -194,7 +202,15 @@ expected<std::unique_ptr<job_store>> open_store(const settings& options, const d
   sqlite_options sqlite;
   sqlite.ageing_step = options.ageing_step;
   sqlite.used_ids = highest_job_on_disk(data.path());
-  return open_sqlite_store(data.database(), wall_clock_now(), sqlite);
+  const auto open = [&] { return open_sqlite_store(data.database(), wall_clock_now(), sqlite); };
+  // Marking what a dead node held needs space, too. Its workspaces go soon after.
+  disk_reserve reserve{data.reserve()};
+  if (reserve.make_room(disk_reserve::whole))
+    spdlog::warn("the disk of {} is full to the last: the reserve was given up", data.path().string());
+  auto store = open();
+  if (!store && store.error().code == ec::storage_full && reserve.give_up(disk_reserve::whole))
+    store = open();
+  return store;
 }
 
 log_lookup find_log(const std::filesystem::path& data_dir) {

@@ -24,6 +24,8 @@ struct fixture : actor_fixture {
   store_script script;
   timestamp clock{std::chrono::milliseconds{1'000'000}};
   bool room = true;
+  /// Whether the script tells of the reserve.
+  bool note_room = false;
   database_actor db = start();
 
   database_actor start() {
@@ -31,6 +33,12 @@ struct fixture : actor_fixture {
     options.clock = [this] { return clock; };
     options.admit = [this](std::int64_t) -> outcome {
       return room ? outcome{kcx::done{}} : outcome{error{ec::storage_full, "no room", {}}};
+    };
+    options.make_room = [this](std::int64_t needed, bool refused) {
+      CAF_CHECK_GREATER(needed, 0);
+      if (note_room)
+        script.calls.emplace_back(refused ? "room after" : "room before");
+      return refused;
     };
     return sys.spawn<database>(std::make_unique<scripted_store>(script), options);
   }
@@ -89,6 +97,19 @@ CAF_TEST(a start is committed soon though nothing else is written) {
   consume_messages();
   CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"confirm_start", "commit"}));
   CAF_CHECK(take<outcome>(started)->has_value());
+}
+
+CAF_TEST(room is made before a commit and after one that a full disk refused) {
+  note_room = true;
+  script.fail_commit = error{ec::storage_full, "scripted", {}};
+  auto refused = ask(db, cancel_atom_v, job_id{1}, std::string{"me"});
+  run();
+  CAF_CHECK(!take<expected<transition_result>>(refused)->has_value());
+  auto done = ask(db, cancel_atom_v, job_id{1}, std::string{"me"});
+  run();
+  CAF_CHECK(take<expected<transition_result>>(done)->has_value());
+  CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"cancel", "room before", "commit", "rollback", "room after",
+                                                          "cancel", "room before", "commit"}));
 }
 
 CAF_TEST(one failing operation fails alone) {

@@ -277,6 +277,47 @@ def test_nothing_acknowledged_is_lost_to_a_disk_that_fills_up(make_node, small_d
     assert node.wait(acknowledged[-1])["state"] == "succeeded"
 
 
+def fill_last_byte(node):
+    """A job that fills the disk with its workspace and goes on, and what it holds."""
+    sleep = unique_sleep()
+    job = node.submit(f"cat /dev/zero > big; echo full; {sleep}", cancel_grace_s=1)
+    wait_until(lambda: os.statvfs(node.data).f_bavail == 0 and processes_matching(sleep), what="the disk is full")
+    return job
+
+
+def test_the_job_that_fills_the_disk_can_be_cancelled(make_node, small_disk):
+    node = make_node(data=small_disk / "data", slots=2).start()
+    old = node.run("true")
+    reserve = node.data / "reserve"
+    assert reserve.stat().st_size == 4 << 20 and reserve.stat().st_mode & 0o777 == 0o600
+    for _ in range(2):
+        job = fill_last_byte(node)
+        node.submit_raw({"command": "true"}).problem(507, "storage_full")
+        if old:
+            assert node.request("DELETE", f"/v1/jobs/{old['id']}").status == 204
+            old = None
+        node.cancel(job["id"])
+        assert node.wait(job["id"])["state"] == "cancelled"
+        wait_until(lambda: node.submit_raw({"command": "true"}).status == 201, what="new work is taken again")
+        assert reserve.stat().st_size == 4 << 20, "made again when there was room"
+
+
+def test_a_node_starts_on_a_disk_without_a_free_byte(make_node, small_disk):
+    node = make_node(data=small_disk / "data", slots=1).start()
+    job = fill_last_byte(node)
+    ballast = small_disk / "ballast"
+    node.kill9()
+    ballast.write_bytes(b"")
+    with contextlib.suppress(OSError), open(ballast, "ab", buffering=0) as file:
+        while file.write(b"x" * 65536):
+            pass
+    (node.data / "node.json").unlink(missing_ok=True)
+    node.start()
+    assert node.job(job["id"])["state"] == "interrupted"
+    ballast.unlink()
+    wait_until(lambda: node.submit_raw({"command": "true"}).status == 201, what="new work is taken again")
+
+
 @pytest.fixture
 def held_file(tmp_path):
     """Keeps results from being stored: another process holds the file."""
