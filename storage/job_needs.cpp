@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr std::size_t most_need_errors = 100;
 
-/// A need by ref: which one of its job's needs, and the index of the job it means.
+/// A need within the submission: which one of its job's needs, and the index of the job it means.
 struct edge {
   std::size_t need = 0;
   std::size_t to = 0;
@@ -73,7 +73,7 @@ void find_twice(std::span<const job_spec> specs, bool several, std::vector<field
   }
 }
 
-/// How many needs by ref of each job remain when all that can run in some order has run; all 0 without a cycle.
+/// How many of the needs of each job remain when all that can run in some order has run; all 0 without a cycle.
 std::vector<std::size_t> unfinished_needs(const graph& edges) {
   std::vector<std::size_t> left(edges.size());
   std::vector<std::vector<std::size_t>> dependents(edges.size());
@@ -176,6 +176,26 @@ outcome check_refs(std::span<const job_spec> specs, bool several) {
   if (wrong.size() > most_need_errors)
     wrong.resize(most_need_errors);
   return error{ec::invalid_input, "the needs of these jobs do not fit together", std::move(wrong)};
+}
+
+std::vector<field_error> find_endless(std::span<const linked_job> jobs, bool several) {
+  std::unordered_map<std::int64_t, std::size_t> place;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    place.emplace(jobs[i].id.value, i);
+  // What is not among them has ended, or waits for none of them.
+  graph edges(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    for (std::size_t n = 0; n < jobs[i].needs.size(); ++n)
+      if (const auto found = place.find(jobs[i].needs[n].job.value); found != place.end())
+        edges[i].push_back({n, found->second});
+  const auto left = unfinished_needs(edges);
+  std::vector<field_error> found;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    for (const auto& each : edges[i])
+      if (left[each.to] > 0 && found.size() < most_need_errors)
+        found.push_back(
+          {need_pointer(jobs[i].index, each.need, several), "leads back to this job: it would wait for ever"});
+  return found;
 }
 
 void read_ref(reading& in, const json_place& at, const json& value, std::string& member) {

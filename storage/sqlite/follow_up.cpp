@@ -7,34 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace kcx::sqlite {
 
 namespace {
-
-/// Needs that lead back to their own job. The refs alone have no cycle, but a ref may stand for an earlier job of the
-/// array, which was given back for the sake of its unique key.
-std::vector<field_error> find_cycle(const accepted_jobs& accepted, const std::vector<std::size_t>& linked,
-                                    bool several) {
-  std::map<job_id, std::size_t> open;
-  for (const auto i : linked)
-    open.emplace(accepted.jobs[i].id, i);
-  const auto waits = [&](std::size_t i) {
-    const auto& needs = accepted.jobs[i].spec.needs;
-    return std::any_of(needs.begin(), needs.end(), [&](const auto& need) { return open.contains(need.job); });
-  };
-  // Whatever waits for nothing in the array is in no cycle, and then nothing waits for that.
-  while (std::erase_if(open, [&](const auto& each) { return !waits(each.second); }) != 0) {
-  }
-  std::vector<field_error> found;
-  for (const auto& [job, i] : open)
-    for (std::size_t n = 0; n < accepted.jobs[i].spec.needs.size(); ++n)
-      if (open.contains(accepted.jobs[i].spec.needs[n].job))
-        found.push_back({need_pointer(i, n, several), "leads back to this job: it would wait for ever"});
-  return found;
-}
 
 job_change waiting_change(job_id id, job_state state, job_reason reason, timestamp at) {
   return {id, state, reason, 0, {}, at};
@@ -90,8 +67,12 @@ outcome sqlite_store::link_needs(const submission& asked, accepted_jobs& accepte
     if (job.state == job_state::blocked)
       linked.push_back(i);
   }
-  if (refused.fields.empty())
-    refused.fields = find_cycle(accepted, linked, asked.several);
+  if (refused.fields.empty()) {
+    std::vector<linked_job> waiting;
+    for (const auto i : linked)
+      waiting.push_back({accepted.jobs[i].id, i, accepted.jobs[i].spec.needs});
+    refused.fields = find_endless(waiting, asked.several);
+  }
   if (!refused.fields.empty())
     return refused;
   for (const auto i : linked) {
