@@ -233,12 +233,7 @@ void sqlite_store::supersede(const job_record& job, timestamp now, accepted_jobs
   collect(sql::select_older_waiting);
   if (job.spec.supersede == supersede_policy::running)
     collect(sql::select_older_running);
-  for (const auto each : older) {
-    auto cancelled = cancel_one(each, "superseded by job " + std::to_string(job.id.value) + " of its group", now);
-    if (!cancelled)
-      throw bad_value{cancelled.error().message};
-    accepted.others.push_back(std::move(*cancelled));
-  }
+  cancel_several(older, "superseded by job " + std::to_string(job.id.value) + " of its group", now, accepted);
 }
 
 void sqlite_store::add_followers(const std::string& group, const ready_job& head, std::vector<ready_job>& into) {

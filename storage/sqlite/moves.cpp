@@ -3,6 +3,8 @@
 #include "storage/sqlite/rows.hpp"
 #include "storage/sqlite/sqlite_store.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -276,6 +278,33 @@ expected<transition_result> sqlite_store::cancel_one(job_id id, const std::strin
   answer.change =
     change_of(*row, running ? job_state::cancelling : job_state::cancelled, job_reason::cancelled_by, now);
   return answer;
+}
+
+void sqlite_store::cancel_several(const std::vector<job_id>& jobs, const std::string& who, timestamp now,
+                                  accepted_jobs& accepted) {
+  if (jobs.empty())
+    return;
+  auto list = nlohmann::json::array();
+  for (const auto each : jobs)
+    list.push_back(each.value);
+  const auto ids = list.dump();
+  {
+    auto rows = db_->use(sql::select_unfinished);
+    rows.bind(ids);
+    while (rows.step()) {
+      auto& told = accepted.others.emplace_back();
+      const auto state = read_state(rows, 1);
+      told.change = {job_id{rows.integer(0)},
+                     is_held(state) ? job_state::cancelling : job_state::cancelled,
+                     job_reason::cancelled_by,
+                     rows.number(2),
+                     rows.text(3),
+                     now};
+      told.repeated = state == job_state::cancelling;
+    }
+  }
+  db_->use(sql::cancel_several).bind(ids, who, now).run();
+  db_->use(sql::erase_secrets_of_several).bind(ids).run();
 }
 
 void sqlite_store::promote_scheduled(promotion& moved, timestamp now, std::size_t limit) {

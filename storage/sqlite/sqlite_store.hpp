@@ -106,6 +106,10 @@ private:
   /// What a new job meets of the same unique key: nothing, or the job that is to be given instead.
   expected<std::optional<job_record>> meet_key(const job_spec& spec, const std::string& at, timestamp now,
                                                accepted_jobs& accepted);
+  /// Cancels holders of keys, so that others can have them.
+  void replace(const std::vector<job_id>& holders, timestamp now, accepted_jobs& accepted);
+  /// Does so for all jobs of a submission at once, as far as the holders stood before it.
+  void replace_holders(const std::vector<job_spec>& specs, timestamp now, accepted_jobs& accepted);
   expected<bool> answer_again(const idempotency_key& once, timestamp now, accepted_jobs& accepted);
   void keep_answer(const idempotency_key& once, timestamp now, accepted_jobs& accepted);
   std::optional<timestamp> forget_answers(timestamp now);
@@ -165,6 +169,10 @@ private:
 
   expected<hot_row> load(job_id id);
   expected<transition_result> cancel_one(job_id id, const std::string& who, timestamp now);
+  /// The same of several jobs that follow from a submission. Inside a savepoint SQLite takes time for each statement in
+  /// proportion to what was changed there before (it walks the savepoint's journal, which is a list in memory), so it
+  /// takes a few statements, however many the jobs are. Those that have ended are passed over.
+  void cancel_several(const std::vector<job_id>& jobs, const std::string& who, timestamp now, accepted_jobs& accepted);
   expected<transition_result> finish_held(const hot_row& row, const attempt_result& result, timestamp now);
   expected<transition_result> finished_before(const hot_row& row, const attempt_result& result);
   void store_finish(const hot_row& row, const attempt_result& result, const verdict& end, const std::string& message,

@@ -42,8 +42,9 @@ inline constexpr const char* insert_job =
 /// The unfinished job that has a unique key. jobs_unique.
 inline constexpr const char* select_by_key =
   "SELECT id FROM jobs WHERE unique_key = ? AND finished_at IS NULL AND key_given = 0";
-/// By rowid.
-inline constexpr const char* give_key_away = "UPDATE jobs SET key_given = 1 WHERE id = ?";
+/// What is still held of these jobs (a JSON array of ids) lets go of its key. By rowid.
+inline constexpr const char* give_keys_away =
+  "UPDATE jobs SET key_given = 1 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'cancelling'";
 /// Jobs whose processes may still live, of one unique key. jobs_held.
 inline constexpr const char* select_held_by_key =
   "SELECT id FROM jobs INDEXED BY jobs_held WHERE state IN ('running', 'cancelling') AND unique_key = ?";
@@ -198,6 +199,21 @@ inline constexpr const char* cancel_if_running =
 inline constexpr const char* cancel_if_waiting =
   "UPDATE jobs SET state = 'cancelled', reason = 'cancelled_by', message = ?2, changed_at = ?3, finished_at = ?3, "
   "wait_until = NULL, version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
+
+/// Those of several jobs (a JSON array of ids) that have not ended. By rowid.
+inline constexpr const char* select_unfinished =
+  "SELECT id, state, attempt, worker FROM jobs WHERE id IN (SELECT value FROM json_each(?)) AND finished_at IS NULL "
+  "ORDER BY id";
+/// What the two above do, to several jobs at once. By rowid.
+inline constexpr const char* cancel_several =
+  "UPDATE jobs SET state = iif(state = 'running', 'cancelling', 'cancelled'), reason = 'cancelled_by', message = ?2, "
+  "changed_at = ?3, finished_at = iif(state = 'running', NULL, ?3), "
+  "wait_until = iif(state = 'running', wait_until, NULL), version = version + 1 "
+  "WHERE id IN (SELECT value FROM json_each(?1)) AND state IN ('scheduled', 'blocked', 'queued', 'running')";
+/// Of those of several jobs that have ended. By rowid, twice.
+inline constexpr const char* erase_secrets_of_several =
+  "DELETE FROM job_secrets WHERE job IN (SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?)) "
+  "AND finished_at IS NOT NULL)";
 
 /// By rowid.
 inline constexpr const char* update_if_waiting =

@@ -6,6 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
 namespace kcx::sqlite {
 
 namespace {
@@ -89,13 +93,30 @@ expected<std::optional<job_record>> sqlite_store::meet_key(const job_spec& spec,
   if (spec.on_conflict == conflict_policy::reject)
     return error{
       ec::conflict, name + " has this unique key and has not ended", {{at + "/unique_key", "is that of " + name}}};
-  auto cancelled = cancel_one(*holder, "replaced by a newer job with its unique key", now);
-  if (!cancelled)
-    return std::move(cancelled).error();
-  if (cancelled->change.state == job_state::cancelling)
-    db_->use(sql::give_key_away).bind(*holder).run();
-  accepted.others.push_back(std::move(*cancelled));
+  replace({*holder}, now, accepted);
   return std::optional<job_record>{};
+}
+
+void sqlite_store::replace(const std::vector<job_id>& holders, timestamp now, accepted_jobs& accepted) {
+  cancel_several(holders, "replaced by a newer job with its unique key", now, accepted);
+  auto list = nlohmann::json::array();
+  for (const auto each : holders)
+    list.push_back(each.value);
+  db_->use(sql::give_keys_away).bind(list.dump()).run();
+}
+
+void sqlite_store::replace_holders(const std::vector<job_spec>& specs, timestamp now, accepted_jobs& accepted) {
+  std::unordered_set<std::string_view> seen;
+  std::vector<job_id> holders;
+  for (const auto& spec : specs) {
+    // The first one of a key decides about its holder: it may be given back, or refuse all.
+    if (spec.unique_key.empty() || !seen.insert(spec.unique_key).second || spec.on_conflict != conflict_policy::replace)
+      continue;
+    if (const auto holder = holder_of_key(spec.unique_key))
+      holders.push_back(*holder);
+  }
+  if (!holders.empty())
+    replace(holders, now, accepted);
 }
 
 std::vector<job_need> sqlite_store::predecessors(const job_spec& spec) {
@@ -143,11 +164,12 @@ std::optional<timestamp> sqlite_store::forget_answers(timestamp now) {
 
 void sqlite_store::refresh(accepted_jobs& accepted) {
   // Jobs of an array can end at the hands of later ones.
-  for (const auto& other : accepted.others) {
-    for (auto& job : accepted.jobs)
-      if (job.id == other.change.id)
-        job = stored_job(job.id);
-  }
+  std::unordered_set<std::int64_t> moved;
+  for (const auto& other : accepted.others)
+    moved.insert(other.change.id.value);
+  for (auto& job : accepted.jobs)
+    if (moved.contains(job.id.value))
+      job = stored_job(job.id);
 }
 
 void sqlite_store::repeat_jobs(accepted_jobs& accepted) {
@@ -173,6 +195,7 @@ expected<accepted_jobs> sqlite_store::submit(const submission& asked, timestamp 
     std::int64_t highest = 0;
     if (auto row = db_->use(sql::select_highest_id); row.step())
       highest = row.integer(0);
+    replace_holders(asked.specs, now, accepted);
     accepted.jobs.reserve(asked.specs.size());
     for (std::size_t i = 0; i < asked.specs.size(); ++i) {
       const auto& spec = asked.specs[i];

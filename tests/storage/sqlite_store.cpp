@@ -162,6 +162,69 @@ CAF_TEST(secrets stand in one place and leave it with the end of their job) {
   CAF_CHECK_EQUAL(kept(), 0);
 }
 
+CAF_TEST(secrets of jobs that are superseded or replaced are erased unless they still run) {
+  auto one = spec();
+  one.secrets = {{"TOKEN", "s3cr3t"}};
+  one.group = "deploy";
+  one.group_limit = 2;
+  start(add(one));
+  add(one);
+  auto keyed = spec();
+  keyed.unique_key = "key";
+  keyed.on_conflict = conflict_policy::replace;
+  keyed.secrets = one.secrets;
+  add(keyed);
+  keyed.secrets.clear();
+  auto newest = spec();
+  newest.group = "deploy";
+  newest.supersede = supersede_policy::running;
+  must(store().submit({{newest, keyed}, true}, noon));
+  must(store().commit());
+  SQLite::Database raw{file().string(), SQLite::OPEN_READONLY};
+  CAF_CHECK_EQUAL(raw.execAndGet("SELECT group_concat(job) FROM job_secrets").getString(), "1");
+}
+
+namespace {
+
+/// Queued jobs, more of them than could be submitted in the time that a test has. Their group and key are SQL.
+void fill(const std::filesystem::path& file, int number, const std::string& group, const std::string& key) {
+  SQLite::Database raw{file.string(), SQLite::OPEN_READWRITE};
+  raw.exec("WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < " +
+           std::to_string(number) +
+           ") INSERT INTO jobs (state, name, project, queue, labels, order_key, weight, plain, created_at, "
+           "changed_at, grp, unique_key) SELECT 'queued', '', 'p', 'q', '[]', n, 1, 1, 0, 0, " +
+           group + ", " + key + " FROM count");
+}
+
+} // namespace
+
+// Both would last for minutes if each statement took time in proportion to those before it.
+CAF_TEST(one job supersedes any number of others in linear time) {
+  fill(file(), 60'000, "'deploy'", "NULL");
+  auto newest = spec();
+  newest.group = "deploy";
+  newest.supersede = supersede_policy::queued;
+  const auto accepted = must(store().submit({{newest}, false}, noon));
+  CAF_CHECK_EQUAL(accepted.others.size(), 60'000u);
+  CAF_CHECK_EQUAL(ready_ids(), ids{accepted.jobs[0].id.value});
+}
+
+CAF_TEST(an array replaces any number of jobs in linear time) {
+  constexpr auto number = 30'000;
+  fill(file(), number, "NULL", "'key ' || n");
+  std::vector<job_spec> specs(number, spec());
+  for (auto i = 0; i < number; ++i) {
+    auto& each = specs[static_cast<std::size_t>(i)];
+    each.unique_key = "key " + std::to_string(i + 1);
+    each.on_conflict = conflict_policy::replace;
+  }
+  const auto accepted = must(store().submit({specs, true}, noon));
+  CAF_CHECK_EQUAL(accepted.others.size(), specs.size());
+  CAF_CHECK_EQUAL(ready_ids().size(), 1'000u);
+  CAF_CHECK(seen(job_id{number}).state == job_state::cancelled);
+  CAF_CHECK(seen(accepted.jobs.back().id).state == job_state::queued);
+}
+
 CAF_TEST(every statement of the queue is served by an index) {
   add();
   must(store().commit());
