@@ -71,6 +71,18 @@ def test_dead_letters_are_requeued_by_filter(node):
     assert refused.status == 422 and refused.json()["errors"][0]["pointer"] == "/projects"
 
 
+def test_many_dead_letters_are_requeued_in_the_order_of_their_submission(node):
+    spec = {"command": "exit 3", "max_attempts": 2, "retry_on": ["signal"], "group": "deploy", "group_limit": 50}
+    dead = [job["id"] for job in node.post("/v1/jobs", [spec] * 205, status=201)["items"]]  # more than one page
+    for job in dead:
+        assert node.wait(job)["dead_letter"]
+    answer = node.post("/v1/dead-letters/requeue", {"group": "deploy"})
+    assert answer["requeued"] == len(dead)
+    assert [each["retry_of"] for each in answer["items"]] == dead
+    again = [each["id"] for each in answer["items"]]
+    assert again == sorted(again)
+
+
 def test_only_a_final_job_can_be_removed_and_is_gone_then(node, fifo):
     job = node.submit(f"echo some; read x < {fifo.path}")
     node.wait_for_state(job["id"], "running")

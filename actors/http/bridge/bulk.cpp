@@ -1,5 +1,5 @@
 // The bridge's calls about many jobs at once: pages of matching jobs are read, and each is acted on as one commit, so
-// that no other write waits for all of them.
+// that no other write waits for all of them. What is requeued is found first, and then requeued oldest first.
 #include "actors/http/api/json_body.hpp"
 #include "actors/http/bridge/bridge.hpp"
 #include "actors/http/bridge/requests.hpp"
@@ -38,6 +38,9 @@ struct http_bridge::bulk_run {
   std::int64_t done = 0;
   std::int64_t cancelling = 0;
   std::int64_t refused = 0;
+  /// What is to be requeued, newest first; complete once `all_found`.
+  std::vector<job_id> found;
+  bool all_found = false;
   nlohmann::json created = nlohmann::json::array();
   nlohmann::json refusals = nlohmann::json::array();
 
@@ -54,6 +57,14 @@ struct http_bridge::bulk_run {
       if (result.created && created.size() < most_listed)
         created.push_back({{"id", result.created->value}, {"retry_of", result.job.value}});
     }
+  }
+
+  /// The next ones to requeue.
+  std::vector<job_id> take_oldest() {
+    const auto count = static_cast<std::ptrdiff_t>(std::min(found.size(), bulk_page));
+    const std::vector<job_id> oldest(found.rbegin(), found.rbegin() + count);
+    found.erase(found.end() - count, found.end());
+    return oldest;
   }
 
   [[nodiscard]] nlohmann::json document() const {
@@ -100,32 +111,42 @@ void http_bridge::act_on_many(const call& ask, bulk_action action) {
 }
 
 void http_bridge::next_bulk_page(const std::shared_ptr<bulk_run>& run) {
+  const auto act = [this, run](std::vector<job_id> jobs) {
+    if (jobs.empty())
+      return end_bulk_page(run);
+    write<std::vector<bulk_result>>(
+      peers_.database,
+      [this, run](expected<std::vector<bulk_result>> results) {
+        if (!results)
+          return fail_bulk(*run, results.error());
+        for (const auto& each : *results)
+          run->add(each);
+        end_bulk_page(run);
+      },
+      bulk_atom_v, bulk_request{run->action, std::move(jobs), run->ask.who().name});
+  };
+  if (run->all_found)
+    return act(run->take_oldest());
   read<job_page>(
-    [this, run](expected<job_page> page) {
+    [this, run, act](expected<job_page> page) {
       if (!page)
         return fail_bulk(*run, page.error());
       run->filter.before = page->next;
-      bulk_request wanted{run->action, {}, run->ask.who().name};
+      std::vector<job_id> jobs;
       for (const auto& each : page->items)
-        wanted.jobs.push_back(each.id);
-      if (wanted.jobs.empty())
-        return end_bulk_page(run);
-      write<std::vector<bulk_result>>(
-        peers_.database,
-        [this, run](expected<std::vector<bulk_result>> results) {
-          if (!results)
-            return fail_bulk(*run, results.error());
-          for (const auto& each : *results)
-            run->add(each);
-          end_bulk_page(run);
-        },
-        bulk_atom_v, std::move(wanted));
+        jobs.push_back(each.id);
+      if (run->action != bulk_action::requeue)
+        return act(std::move(jobs));
+      // Pages come newest first, but what is requeued must come in the order in which it was submitted.
+      run->found.insert(run->found.end(), jobs.begin(), jobs.end());
+      run->all_found = !page->next;
+      next_bulk_page(run);
     },
     list_atom_v, run->filter);
 }
 
 void http_bridge::end_bulk_page(const std::shared_ptr<bulk_run>& run) {
-  if (run->filter.before)
+  if (run->filter.before || !run->found.empty())
     next_bulk_page(run);
   else
     run->ask.answer_json(200, run->document());
