@@ -151,8 +151,8 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
   const auto& message = row.state == job_state::cancelling ? row.message : result.message;
   if (!row.plain)
     store_steps(result, now); // while the attempt is still held: the statement is fenced
-  // Whoever asked for several attempts wants to hear that the last one failed, too.
-  const auto dead = job.spec.max_attempts > 1 && (end.state == job_state::failed || end.state == job_state::timed_out);
+  // Whoever asked for several attempts wants to hear that the last one failed, too, or was interrupted.
+  const auto dead = job.spec.max_attempts > 1 && is_met(need_condition::failure, end.state);
   store_finish(row, result, end, message, now, run_at, key, dead);
   store_attempt(row, result, end, now);
   if (!result.outputs.empty() || result.artifacts != artifact_summary{})

@@ -294,7 +294,7 @@ ec queue_model::finish(const attempt_result& result, timestamp now, std::optiona
     return ec::none;
   }
   end(id, last_state(cause), cause);
-  job.dead_letter = job.spec.max_attempts > 1 && (job.state == job_state::failed || job.state == job_state::timed_out);
+  job.dead_letter = job.spec.max_attempts > 1 && job.state != job_state::succeeded && job.state != job_state::cancelled;
   return ec::none;
 }
 
