@@ -215,10 +215,11 @@ inline constexpr const char* erase_secrets_of_several =
   "DELETE FROM job_secrets WHERE job IN (SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?)) "
   "AND finished_at IS NOT NULL)";
 
-/// By rowid.
+/// Only a start time that lies ahead (?7) puts the end of the wait off. By rowid.
 inline constexpr const char* update_if_waiting =
   "UPDATE jobs SET order_key = ?2, labels = ?3, run_at = iif(?6, ?4, run_at), "
-  "wait_until = iif(wait_until IS NULL, NULL, coalesce(?5, wait_until)), "
+  "wait_until = CASE WHEN wait_until IS NULL OR ?5 IS NULL THEN wait_until WHEN ?7 THEN ?5 "
+  "ELSE min(wait_until, ?5) END, "
   "version = version + 1 WHERE id = ?1 AND state IN ('scheduled', 'blocked', 'queued')";
 inline constexpr const char* update_spec = "UPDATE job_specs SET spec = ?2 WHERE job = ?1";
 /// By rowid.

@@ -69,7 +69,7 @@ expected<transition_result> sqlite_store::update(job_id id, const job_patch& pat
     if (ready_at && spec.wait_limit) // of no effect once it has started
       wait_until = *ready_at + *spec.wait_limit;
     db_->use(sql::update_if_waiting)
-      .bind(id, key, labels_text(spec.labels), run_at, wait_until, patch.run_at.has_value())
+      .bind(id, key, labels_text(spec.labels), run_at, wait_until, patch.run_at.has_value(), later)
       .run();
     db_->use(sql::update_spec).bind(id, to_stored_json(spec).dump()).run();
     const auto state = ready_at ? reschedule(*row, later, now) : row->state;

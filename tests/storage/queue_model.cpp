@@ -332,8 +332,8 @@ ec queue_model::update(std::int64_t id, const job_patch& patch, timestamp now) {
   job.spec.run_at = start;
   job.run_at = later || job.state != job_state::scheduled ? start : std::optional{now};
   job.order_key = key_of(later ? *start : now, job.spec.priority);
-  if (job.spec.wait_limit && !job.ever_started)
-    job.wait_until = (later ? *start : now) + *job.spec.wait_limit;
+  if (job.wait_until)
+    job.wait_until = later ? *start + *job.spec.wait_limit : std::min(*job.wait_until, now + *job.spec.wait_limit);
   if (job.state == job_state::queued && later)
     job.state = job_state::scheduled;
   else if (job.state == job_state::scheduled && !later)
