@@ -81,6 +81,8 @@ expected<job_grant> sqlite_store::claim_one(const claim_request& request, timest
       return error{ec::not_ready, "job " + std::to_string(job->value) + " is " + row.text(0) + ", not queued", {}};
     if (queued && row.integer(6) != 0)
       return error{ec::not_ready, "the queue of job " + std::to_string(job->value) + " is paused", {}};
+    if (const auto until = row.optional_time(10); queued && until && *until <= now)
+      return error{ec::not_ready, "job " + std::to_string(job->value) + " has waited longer than it may", {}};
     if (queued && !row.is_null(7))
       if (auto room = room_in_group(row.text(7), *job, row.number(8)); !room)
         return std::move(room).error();

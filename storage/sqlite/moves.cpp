@@ -71,6 +71,7 @@ expected<hot_row> sqlite_store::load(job_id id) {
   job.ready = {id, row.integer(10), row.number(11), row.text(12), row.text(13), labels_or_none(row, 14)};
   job.plain = row.integer(15) != 0;
   job.grouped = row.integer(16) != 0;
+  job.wait_until = row.optional_time(17);
   return job;
 }
 
@@ -164,7 +165,12 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
     erase_secrets(row.id);
   transition_result answer;
   answer.change = change_of(row, end.state, end.reason, now);
-  if (end.state == job_state::queued && !row.grouped)
+  if (end.state != job_state::queued)
+    return answer;
+  // It goes on waiting: its limit may have passed while it was held.
+  const auto waits = row.wait_until && result.outcome == attempt_outcome::not_started;
+  answer.change.timed = waits;
+  if (!row.grouped && !(waits && *row.wait_until <= now))
     answer.ready = row.ready;
   return answer;
 }

@@ -36,6 +36,7 @@ struct hot_row {
   ready_job ready;
   bool plain = true;
   bool grouped = false;
+  std::optional<timestamp> wait_until;
 };
 
 class sqlite_store final : public job_store {

@@ -127,7 +127,7 @@ inline constexpr const char* forget_touched_groups = "DELETE FROM temp.touched_g
 inline constexpr const char* select_for_claim =
   "SELECT j.state, j.attempt, j.nonce, j.worker, s.spec, x.secrets, "
   "EXISTS (SELECT 1 FROM paused_queues p WHERE p.queue = j.queue), "
-  "j.grp, j.group_limit, j.labels FROM jobs j LEFT JOIN job_specs s ON s.job = j.id "
+  "j.grp, j.group_limit, j.labels, j.wait_until FROM jobs j LEFT JOIN job_specs s ON s.job = j.id "
   "LEFT JOIN job_secrets x ON x.job = j.id WHERE j.id = ?";
 /// What a job that has ended leaves to those that need it; its ref is NULL where its spec cannot be read. By rowid,
 /// twice, and primary key.
@@ -162,7 +162,7 @@ inline constexpr const char* put_step_if_held =
 /// What a change of state needs to know of a job. By rowid.
 inline constexpr const char* select_for_move =
   "SELECT state, reason, message, attempt, uncounted, interrupts, worker, nonce, claimed_at, started_at, order_key, "
-  "weight, project, queue, labels, plain, grp IS NOT NULL FROM jobs WHERE id = ?";
+  "weight, project, queue, labels, plain, grp IS NOT NULL, wait_until FROM jobs WHERE id = ?";
 /// By rowid.
 inline constexpr const char* select_spec = "SELECT spec FROM job_specs WHERE job = ?";
 

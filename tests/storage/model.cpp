@@ -211,7 +211,7 @@ private:
     const bool leased = maybe(3);
     const auto worker = "node/" + std::to_string(1 + pick(2));
     note("claim ", id, " for ", worker, leased ? " by lease" : "");
-    const auto told = model_.claim(id, worker, leased);
+    const auto told = model_.claim(id, worker, leased, now_);
     const auto lease = leased ? std::optional<std::chrono::milliseconds>{30s} : std::nullopt;
     const auto real = store_->claim({job_id{id}, worker, ++nonce_, lease}, now_);
     compare("claim", real, told);

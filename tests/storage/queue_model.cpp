@@ -227,12 +227,14 @@ bool queue_model::is_ready(std::int64_t id) const {
   return held_in_group < job.spec.group_limit;
 }
 
-expected<std::int32_t> queue_model::claim(std::int64_t id, const std::string& worker, bool leased) {
+expected<std::int32_t> queue_model::claim(std::int64_t id, const std::string& worker, bool leased, timestamp now) {
   if (!jobs.contains(id))
     return error{missing(id), "", {}};
   if (!is_ready(id))
     return error{ec::not_ready, "", {}};
   auto& job = jobs.at(id);
+  if (job.wait_until && *job.wait_until <= now)
+    return error{ec::not_ready, "", {}};
   job.state = job_state::running;
   job.reason = job_reason::none;
   job.worker = worker;

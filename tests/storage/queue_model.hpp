@@ -48,7 +48,7 @@ public:
 
   /// The same as the store's operations; an ec where they fail.
   expected<std::vector<std::int64_t>> submit(const std::vector<job_spec>& specs, timestamp now);
-  expected<std::int32_t> claim(std::int64_t id, const std::string& worker, bool leased);
+  expected<std::int32_t> claim(std::int64_t id, const std::string& worker, bool leased, timestamp now);
   ec confirm(attempt_key key);
   /// Where the store says when a retry begins, it is told here.
   ec finish(const attempt_result& result, timestamp now, std::optional<timestamp> retry_at);
