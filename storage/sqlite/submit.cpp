@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -89,10 +90,16 @@ expected<std::optional<job_record>> sqlite_store::meet_key(const job_spec& spec,
     return std::optional<job_record>{};
   if (spec.on_conflict == conflict_policy::give_existing)
     return std::optional{stored_job(*holder)};
-  const auto name = "job " + std::to_string(holder->value);
-  if (spec.on_conflict == conflict_policy::reject)
-    return error{
-      ec::conflict, name + " has this unique key and has not ended", {{at + "/unique_key", "is that of " + name}}};
+  if (spec.on_conflict == conflict_policy::reject) {
+    // One of the same request is not stored either: its number would be that of another job.
+    const auto same = std::find_if(accepted.jobs.begin(), accepted.jobs.end(),
+                                   [&](const job_record& job) { return job.id == *holder && accepted.is_new(job.id); });
+    const auto name = same == accepted.jobs.end() ? "job " + std::to_string(holder->value)
+                                                  : "/" + std::to_string(same - accepted.jobs.begin());
+    const auto what = same == accepted.jobs.end() ? name + " has this unique key and has not ended"
+                                                  : "two jobs of this request have the same unique key";
+    return error{ec::conflict, what, {{at + "/unique_key", "is that of " + name}}};
+  }
   replace({*holder}, now, accepted);
   return std::optional<job_record>{};
 }
