@@ -413,10 +413,12 @@ inline constexpr const char* count_held =
 inline constexpr const char* select_lane_head =
   "SELECT queued_at FROM jobs INDEXED BY jobs_ready WHERE state = 'queued' AND project = ? AND queue = ? "
   "AND labels = ? ORDER BY order_key LIMIT 1";
-/// Needs of a job that have not ended. open_needs_of, then by rowid.
+/// Needs of a job that have not ended. One that it also replaces stands there twice, and its own condition (the highest
+/// by name) tells more. open_needs_of, then by rowid.
 inline constexpr const char* select_open_needs =
-  "SELECT need, condition, state FROM open_needs JOIN jobs ON id = need WHERE job = ? ORDER BY need LIMIT ?";
-inline constexpr const char* count_open_needs = "SELECT count(*) FROM open_needs WHERE job = ?";
+  "SELECT need, max(condition), state FROM open_needs JOIN jobs ON id = need WHERE job = ? GROUP BY need "
+  "ORDER BY need LIMIT ?";
+inline constexpr const char* count_open_needs = "SELECT count(DISTINCT need) FROM open_needs WHERE job = ?";
 /// By rowid.
 inline constexpr const char* select_group_of = "SELECT grp, group_limit FROM jobs WHERE id = ?";
 
