@@ -5,6 +5,7 @@
 #include "caf/test/unit_test.hpp"
 #include "storage/artifact_path.hpp"
 #include "storage/log_format.hpp"
+#include "storage/log_writer.hpp"
 #include "storage/sqlite/store.hpp"
 #include "tests/support/files.hpp"
 
@@ -33,8 +34,15 @@ struct fixture {
     CAF_REQUIRE((*store)->insert(std::vector{spec}, timestamp{5s}).has_value());
     CAF_REQUIRE((*store)->claim({job_id{1}, "node/1", 7}, timestamp{5s}).has_value());
     CAF_REQUIRE((*store)->commit().has_value());
-    put(log_path(data, 1, 1), "log");
+    write_log(1, "log");
     put(artifacts_path(data, 1, 1) / "dist/app", "artifact");
+  }
+
+  void write_log(std::int32_t attempt, std::string_view text) const {
+    auto log = log_writer::create(log_path(data, 1, attempt), 1'000'000, 1'000);
+    CAF_REQUIRE(log.has_value());
+    log->append(log_stream::out, 1, text, 1'000);
+    log->flush(1'000);
   }
 
   static void put(const fs::path& file, std::string_view content) {
@@ -87,7 +95,7 @@ bool says(const std::string& text, const std::string& part) {
 CAF_TEST_FIXTURE_SCOPE(node_files, fixture)
 
 CAF_TEST(a backup takes logs and artifacts of the attempts that the database knows) {
-  put(log_path(data, 1, 2), "begun after the copy");
+  write_log(2, "begun after the copy");
   put(artifacts_path(data, 1, 2) / "app", "kept after the copy");
   put(partial_artifacts_path(artifacts_path(data, 1, 1)) / "app", "not complete");
   fs::create_symlink("/etc/passwd", artifacts_path(data, 1, 1) / "link");
