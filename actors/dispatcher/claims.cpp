@@ -11,24 +11,31 @@ namespace kcx {
 // -- claims -----------------------------------------------------------------------------------------------------------
 
 void dispatcher::match() {
-  if (draining_ || holding_off_)
-    return;
-  for (auto each = waiting_.begin(); each != waiting_.end();) {
-    if (is_cordoned(each->request.worker)) {
-      ++each;
-      continue;
-    }
-    auto job = index_.take(each->request.labels, free_slots());
-    if (!job) {
-      ++each;
-      continue;
-    }
-    auto asker = std::move(*each);
-    each = waiting_.erase(each);
-    open_claim(std::move(asker), std::move(job));
+  if (!draining_ && !holding_off_) {
+    match_local();
+    match_remote();
   }
-  match_remote();
   lend();
+}
+
+void dispatcher::match_local() {
+  reserved_for_.reset();
+  for (auto each = waiting_.begin(); each != waiting_.end();) {
+    const auto here = each++;
+    here->unserved = false;
+    if (is_cordoned(here->request.worker))
+      continue;
+    auto job = index_.take(here->request.labels, free_slots());
+    if (job) {
+      auto asker = std::move(*here);
+      waiting_.erase(here);
+      open_claim(std::move(asker), std::move(job));
+    } else if (index_.reserved_for()) {
+      reserved_for_ = index_.reserved_for();
+    } else {
+      here->unserved = true;
+    }
+  }
 }
 
 void dispatcher::open_claim(question asker, std::optional<ready_job> job) {

@@ -51,6 +51,8 @@ private:
     grant_promise promise;
     /// The database has had it as an offer: it may have a grant that nobody has heard of.
     bool lent = false;
+    /// The index has nothing for it, not even something too heavy for now: what comes may go straight to it.
+    bool unserved = false;
   };
 
   /// A claim that the database was asked for and has not answered. `asker` is empty once nobody waits for it any more.
@@ -75,6 +77,8 @@ private:
     /// Of the offer that the database has or had.
     std::uint64_t nonce = 0;
     bool expired = false;
+    /// As with the node's own workers.
+    bool unserved = false;
   };
 
   /// What the database was asked for on behalf of one, and has not answered.
@@ -131,6 +135,7 @@ private:
 
   // -- claims --------------------------------------------------------------------------------------------------------
   void match();
+  void match_local();
   void open_claim(question asker, std::optional<ready_job> job);
   void send_claim(claim_list::iterator which);
   void claim_answered(claim_list::iterator which, expected<job_grant>& answer);
@@ -143,7 +148,7 @@ private:
   // -- workers elsewhere (remote.cpp) --------------------------------------------------------------------------------
   exchange_promise ask_remote(const remote_request& request);
   /// Takes jobs for it; those it gets are no longer in the index.
-  std::vector<ready_job> take_for(const remote_question& asker);
+  std::vector<ready_job> take_for(remote_question& asker);
   void match_remote();
   void send_exchange(remote_question asker, std::vector<ready_job> jobs);
   void exchanged(remote_claim_list::iterator which, expected<exchange_result>& answer);
@@ -211,6 +216,8 @@ private:
   /// Without bound until the worker supervisor has told.
   std::int64_t capacity_ = INT64_MAX;
   std::vector<std::string> cordoned_;
+  /// The job that free slots are kept for while the node's own workers wait.
+  std::optional<job_id> reserved_for_;
 
   bool draining_ = false;
   bool reminded_ = false;

@@ -175,8 +175,7 @@ void ready_index::remove_queue(const std::string& queue) {
 // -- handing out ------------------------------------------------------------------------------------------------------
 
 std::optional<ready_job> ready_index::take(const job_taker& worker) {
-  if (!worker.capacity)
-    reserved_for_.reset();
+  reserved_for_.reset();
   const head* best = nullptr;
   family* where = nullptr;
   for (auto& [key, each] : families_) {
@@ -194,8 +193,7 @@ std::optional<ready_job> ready_index::take(const job_taker& worker) {
   auto& owner = *best->owner;
   const auto found = jobs_.find(best->first.id.value);
   if (std::min<std::int64_t>(found->second.weight, worker.capacity.value_or(capacity_)) > worker.free) {
-    if (!worker.capacity)
-      reserved_for_ = best->first.id;
+    reserved_for_ = best->first.id;
     return std::nullopt;
   }
   ready_job job{found->second.at.id, found->second.at.order_key, found->second.weight, owner.name, where->queue,

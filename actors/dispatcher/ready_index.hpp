@@ -98,8 +98,7 @@ public:
     return std::min<std::int64_t>(weight, capacity_);
   }
 
-  /// The job that take() kept free slots of the node's own workers (those without a capacity of theirs) for last time,
-  /// if it did.
+  /// The job for which the last take() gave nothing: next for that worker, and heavier than what it may fill.
   [[nodiscard]] std::optional<job_id> reserved_for() const noexcept { return reserved_for_; }
 
   /// As add() got it, for a known job.

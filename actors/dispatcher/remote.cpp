@@ -68,14 +68,17 @@ void dispatcher::see_remote(const remote_request& request) {
     remote_workers_[request.worker] = {request.labels, clock().now() + request.wait};
 }
 
-std::vector<ready_job> dispatcher::take_for(const remote_question& asker) {
+std::vector<ready_job> dispatcher::take_for(remote_question& asker) {
   std::vector<ready_job> jobs;
   const auto& wanted = asker.request;
   auto free = wanted.free;
+  asker.unserved = false;
   while (free > 0 && jobs.size() < most_granted && !draining_ && !holding_off_) {
     auto job = index_.take({wanted.labels, free, wanted.queues.empty() ? nullptr : &wanted.queues, wanted.capacity});
-    if (!job)
+    if (!job) {
+      asker.unserved = !index_.reserved_for();
       break;
+    }
     free -= std::min<std::int64_t>(job->weight, wanted.capacity);
     jobs.push_back(*std::move(job));
   }
@@ -245,13 +248,14 @@ void dispatcher::take_leases(const std::vector<leased_attempt>& leased) {
 
 work_offers dispatcher::offers() {
   work_offers made{last_notice_, {}, free_slots()};
-  // Free slots that are kept for a heavy job are nobody's, and what is not known here may come first.
+  // What is not known here may come first, and so does whatever waits for a worker: even a job too heavy for what it
+  // has free, which those behind would else overtake for ever. Free slots that are kept for such a one are nobody's.
   if (!subscribed_ || draining_ || holding_off_ || refilling_ || index_.wants_refill())
     return made;
-  if (index_.reserved_for())
+  if (reserved_for_)
     made.free = 0;
   for (auto& each : waiting_) {
-    if (made.free <= 0 || is_cordoned(each.request.worker) || made.offers.size() == most_offers)
+    if (made.free <= 0 || !each.unserved || made.offers.size() == most_offers)
       continue;
     each.lent = true;
     made.offers.push_back(
@@ -260,6 +264,8 @@ work_offers dispatcher::offers() {
   for (auto& each : remote_waiting_) {
     if (made.offers.size() == 2 * most_offers)
       break;
+    if (!each.unserved)
+      continue;
     if (each.nonce == 0)
       each.nonce = new_nonce();
     const auto& asked = each.request;

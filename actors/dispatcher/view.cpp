@@ -27,7 +27,7 @@ dispatch_view dispatcher::why(job_id job) const {
   view.idle_workers =
     std::ranges::count_if(waiting_, [this](const auto& each) { return !is_cordoned(each.request.worker); }) +
     static_cast<std::int64_t>(remote_waiting_.size());
-  view.reserved_for = index_.reserved_for();
+  view.reserved_for = reserved_for_;
   view.draining = draining_;
   view.claiming = is_claimed(job);
   const auto known = index_.find(job);
@@ -63,7 +63,7 @@ actor_status dispatcher::status() const {
           {"lost_races", lost_races_},
           {"unknown_claims", unknown_},
           {"capacity", capacity_ == INT64_MAX ? actor_status{} : actor_status(capacity_)},
-          {"reserved_for", index_.reserved_for() ? actor_status(index_.reserved_for()->value) : actor_status{}},
+          {"reserved_for", reserved_for_ ? actor_status(reserved_for_->value) : actor_status{}},
           {"subscribed", subscribed_},
           {"draining", draining_}};
 }

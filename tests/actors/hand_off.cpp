@@ -316,6 +316,33 @@ CAF_TEST(a worker elsewhere is handed a job by lease) {
   CAF_CHECK_EQUAL(figure("leases"), 1);
 }
 
+CAF_TEST(no job is handed past a heavy one that waits for the worker) {
+  auto heavy = spec();
+  heavy.queue = "y";
+  heavy.weight = 3;
+  auto light = heavy;
+  light.weight = 1;
+  submit({heavy});
+  remote_request wanted;
+  wanted.worker = "far";
+  wanted.queues = {"y"};
+  wanted.free = 1;
+  wanted.capacity = 5;
+  wanted.wait = 30s;
+  const auto answer = ask_from_afar(wanted);
+  submit({light});
+  CAF_CHECK(!*answer);
+  CAF_CHECK(seen(1).state == job_state::queued && seen(2).state == job_state::queued);
+  // What it does not wait with is handed to it as ever.
+  wanted.worker = "farther";
+  wanted.queues = {"x"};
+  const auto other = ask_from_afar(wanted);
+  light.queue = "x";
+  submit({light});
+  CAF_CHECK(*other && seen(3).state == job_state::running);
+  CAF_CHECK_EQUAL(figure("handed_over"), 1);
+}
+
 CAF_TEST(several jobs for a worker elsewhere are claimed in one commit) {
   submit({spec(), spec(), spec()});
   const auto commits = figure("commits");

@@ -457,6 +457,20 @@ CAF_TEST(free slots are kept for a heavy job until it fits) {
   CAF_CHECK(index.take({}, 1)->id == job_id{2});
 }
 
+CAF_TEST(a worker that has room for everything it may have is kept from nothing) {
+  ready_index index;
+  auto heavy = job(1, 1);
+  heavy.weight = 3;
+  index.add(heavy);
+  const std::vector<std::string> none;
+  const std::vector<std::string> other{"other"};
+  CAF_CHECK(!index.take({none, 1, nullptr, 5}));
+  CAF_CHECK(index.reserved_for() == job_id{1});
+  CAF_CHECK(!index.take({none, 1, &other, 5}));
+  CAF_CHECK(!index.reserved_for());
+  CAF_CHECK(index.take({none, 1, nullptr, 1})->id == job_id{1});
+}
+
 CAF_TEST(a job heavier than everything there is fits when all is free) {
   ready_index index;
   auto heavy = job(1, 1);
