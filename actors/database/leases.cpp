@@ -4,6 +4,7 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace kcx {
@@ -218,28 +219,31 @@ std::vector<work_offer>::iterator database::offer_for(const job_record& job) {
 }
 
 outcome database::hand_over(const accepted_jobs& accepted, timestamp at) {
-  // Something else may have become ready that fits those offers: the dispatcher decides.
-  if (offers_.empty() || batch_.ready_again())
+  // One job at a time: with others that are ready and not told of yet, the dispatcher decides whose turn it is.
+  if (offers_.empty() || batch_.ready_again() || batch_.ready().size() != 1)
     return kcx::done{};
-  for (const auto& job : accepted.jobs) {
-    if (job.state != job_state::queued || !job.spec.group.empty() || !accepted.is_new(job.id))
-      continue;
-    const auto with = offer_for(job);
-    if (with == offers_.end())
-      continue;
-    const claim_request request{job.id, with->worker, with->nonce, with->lease};
-    const auto grant = claim_stored(request, at);
-    if (!grant && !store_->in_transaction())
-      return grant.error(); // The job itself is gone with it.
-    if (!grant)
-      continue; // Its queue is paused: it waits like any other.
-    if (!with->lease)
-      offered_slots_ -= std::min<std::int64_t>(job.spec.weight, with->capacity);
-    offers_.erase(with);
-    batch_.claimed(*grant, request, at);
-    batch_.handed(*grant);
-    ++handed_over_;
-  }
+  const auto is_queued = [&](const auto& job) { return job.state == job_state::queued && accepted.is_new(job.id); };
+  const auto job = std::ranges::find_if(accepted.jobs, is_queued);
+  // One of a group becomes ready at the end of the commit, and may come first.
+  if (job == accepted.jobs.end() || job->id != batch_.ready().front().id ||
+      std::ranges::any_of(std::next(job), accepted.jobs.end(),
+                          [&](const auto& each) { return is_queued(each) && each.id != job->id; }))
+    return kcx::done{};
+  const auto with = offer_for(*job);
+  if (with == offers_.end())
+    return kcx::done{};
+  const claim_request request{job->id, with->worker, with->nonce, with->lease};
+  const auto grant = claim_stored(request, at);
+  if (!grant && !store_->in_transaction())
+    return grant.error(); // The job itself is gone with it.
+  if (!grant)
+    return kcx::done{}; // Its queue is paused: it waits like any other.
+  if (!with->lease)
+    offered_slots_ -= std::min<std::int64_t>(job->spec.weight, with->capacity);
+  offers_.erase(with);
+  batch_.claimed(*grant, request, at);
+  batch_.handed(*grant);
+  ++handed_over_;
   return kcx::done{};
 }
 

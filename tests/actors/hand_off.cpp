@@ -133,7 +133,8 @@ CAF_TEST(a job that comes while a worker waits is claimed in the commit of its s
 
 CAF_TEST(an offer is good for one job and a worker that asks again is lent again) {
   const auto first = ask_for_work("node/1", 7);
-  submit({spec(), spec()});
+  anon_send(db, enqueue_atom_v, submission{{spec()}, true});
+  submit({spec()}); // in the same commit
   CAF_CHECK_EQUAL(job_of(first), 1);
   CAF_CHECK(seen(2).state == job_state::queued);
   const auto second = ask_for_work("node/2", 8);
@@ -270,8 +271,9 @@ CAF_TEST(a worker that was handed one job while another was claimed for it gets 
   ready_job ghost;
   ghost.id = job_id{2};
   ghost.project = ghost.queue = "default";
-  submission two{{spec(), spec()}, true};
-  anon_send(db, enqueue_atom_v, two);
+  for (auto i = 0; i < 2; ++i)
+    anon_send(db, enqueue_atom_v, submission{{spec()}, true});
+  expect((enqueue_atom, submission), to(db));
   expect((enqueue_atom, submission), to(db));
   anon_send(testee, ready_atom_v, ready_notice{1, {ghost}, {}, {}});
   consume_messages();
@@ -341,6 +343,60 @@ CAF_TEST(no job is handed past a heavy one that waits for the worker) {
   submit({light});
   CAF_CHECK(*other && seen(3).state == job_state::running);
   CAF_CHECK_EQUAL(figure("handed_over"), 1);
+}
+
+CAF_TEST(jobs of one submission are handed out in their order) {
+  anon_send(testee, fleet_atom_v, fleet{2, {}});
+  submit({spec()});
+  CAF_REQUIRE_EQUAL(job_of(ask_for_work("node/1", 7)), 1);
+  ask_for_work("node/2", 8);
+  auto heavy = spec();
+  heavy.weight = 2;
+  submit({heavy, spec()}); // one slot is free
+  CAF_CHECK(seen(2).state == job_state::queued && seen(3).state == job_state::queued);
+  submit({spec()});
+  CAF_CHECK(seen(4).state == job_state::queued);
+}
+
+CAF_TEST(the most urgent job of a submission goes first) {
+  const auto answer = ask_for_work("node/1", 7);
+  auto low = spec();
+  low.priority = -100;
+  auto high = spec();
+  high.priority = 100;
+  submit({low, high});
+  CAF_CHECK_EQUAL(job_of(answer), 2);
+}
+
+CAF_TEST(projects of a submission take turns) {
+  auto first = spec();
+  first.project = "a";
+  auto other = spec();
+  other.project = "b";
+  ask_for_work("node/1", 7);
+  ask_for_work("node/2", 8);
+  submit({first, first, first, other});
+  CAF_CHECK(seen(1).state == job_state::running && seen(4).state == job_state::running);
+}
+
+CAF_TEST(a job is not handed past one of the same commit that waits) {
+  anon_send(testee, fleet_atom_v, fleet{2, {}});
+  submit({spec()});
+  CAF_REQUIRE_EQUAL(job_of(ask_for_work("node/1", 7)), 1);
+  ask_for_work("node/2", 8);
+  auto heavy = spec();
+  heavy.weight = 2;
+  anon_send(db, enqueue_atom_v, submission{{heavy}, true});
+  submit({spec()});
+  CAF_CHECK(seen(2).state == job_state::queued && seen(3).state == job_state::queued);
+}
+
+CAF_TEST(a job is not handed past one of a group in the same submission) {
+  const auto answer = ask_for_work("node/1", 7);
+  auto grouped = spec();
+  grouped.group = "g";
+  submit({grouped, spec()});
+  CAF_CHECK_EQUAL(job_of(answer), 1);
 }
 
 CAF_TEST(several jobs for a worker elsewhere are claimed in one commit) {
