@@ -428,9 +428,9 @@ def test_a_job_that_went_back_has_a_log_per_attempt(far):
     ("/v1/claims/renew", {"tokens": []}, {"/tokens"}),
     ("/v1/claims/renew", {"tokens": ["1.1", 7]}, {"/tokens/0", "/tokens/1"}),
     ("/v1/claims/complete", {"items": [{"exit_code": 300}, {"token": "1.1.1", "exit_code": 1, "signal": 9}]},
-     {"/items/0/exit_code", "/items/0/token", "/items/1"}),
+     {"/items/0/exit_code", "/items/0/token", "/items/1/signal"}),
     ("/v1/claims/1.1.1/complete", {"exit_code": "0", "claim": {"max": "x"}, "steps": [{"state": "running"}]},
-     {"/exit_code", "/claim/max", "/steps/0"}),
+     {"/exit_code", "/claim/max", "/steps/0/index", "/steps/0/state"}),
     ("/v1/claims/1.1.1/fail", {"reason": "tired", "exit_code": 1}, {"/reason", "/exit_code"}),
     ("/v1/claims/1.1.1/release", {"reason": "x"}, {"/reason"}),
 ])

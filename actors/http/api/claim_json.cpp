@@ -79,15 +79,23 @@ std::optional<lease_token> read_token(reading& in, const json_place& at, const j
   return token;
 }
 
+std::optional<step_state> read_final_state(reading& in, const json_place& at, const json& value) {
+  const auto* text = value.get_ptr<const std::string*>();
+  const auto state = text != nullptr ? parse_step_state(*text) : std::nullopt;
+  if (state && *state != step_state::pending && *state != step_state::running)
+    return state;
+  in.errors.add(at, "must be the step's final state, such as succeeded or failed");
+  return std::nullopt;
+}
+
 void read_step(reading& in, const json_place& at, const json& value, step_record& step) {
   auto index = std::optional<std::int64_t>{};
   auto state = std::optional<step_state>{};
   read_fields(in, at, value, [&](const json_place& here, const json& member) {
-    const auto* text = member.get_ptr<const std::string*>();
     if (here.key == "index")
       index = read_whole(in.errors, here, member, 0, 255);
-    else if (here.key == "state" && text != nullptr)
-      state = parse_step_state(*text);
+    else if (here.key == "state")
+      state = read_final_state(in, here, member);
     else if (here.key == "exit_code")
       step.exit_code = static_cast<std::int32_t>(read_whole(in.errors, here, member, 0, 255).value_or(0));
     else if (here.key == "signal")
@@ -96,10 +104,10 @@ void read_step(reading& in, const json_place& at, const json& value, step_record
       return false;
     return true;
   });
-  if (!index)
-    in.errors.add(at, "needs the index of the step, from 0");
-  if (!state || *state == step_state::pending || *state == step_state::running)
-    in.errors.add(at, "needs a final state of the step, such as succeeded or failed");
+  if (value.is_object() && (!value.contains("index") || value["index"].is_null()))
+    in.errors.add({&at, "index"}, "is missing: which step it is, from 0");
+  if (value.is_object() && (!value.contains("state") || value["state"].is_null()))
+    in.errors.add({&at, "state"}, "is missing: the step's final state, such as succeeded or failed");
   step.index = static_cast<std::int32_t>(index.value_or(0));
   step.state = state.value_or(step_state::failed);
 }
@@ -168,7 +176,7 @@ void check_end(reading& in, const json_place& at, claim_end how, attempt_result&
   if (how != claim_end::complete)
     return;
   if (result.signal && result.exit_code)
-    in.errors.add(at, "must hold exit_code or signal, not both");
+    in.errors.add({&at, "signal"}, "cannot be with exit_code: a command ends with one of them");
   else if (result.signal)
     result.outcome = attempt_outcome::signalled;
   else if (!result.exit_code)

@@ -1,0 +1,51 @@
+#define CAF_SUITE claim_json
+#include "actors/http/api/claim_json.hpp"
+
+#include "caf/test/unit_test.hpp"
+
+using namespace kcx;
+using namespace kcx::http;
+
+namespace {
+
+using pointers = std::vector<std::string>;
+
+template <class Value>
+pointers refused_fields(const expected<Value>& read) {
+  pointers fields;
+  if (!read)
+    for (const auto& each : read.error().fields)
+      fields.push_back(each.pointer);
+  return fields;
+}
+
+pointers refused(const char* body, claim_end how = claim_end::complete) {
+  return refused_fields(parse_report(nlohmann::json::parse(body), how, {{{12}, 1}, 5}));
+}
+
+std::string reason_of(const char* body) {
+  const auto read = parse_report(nlohmann::json::parse(body), claim_end::complete, {{{12}, 1}, 5});
+  return read ? "" : read.error().fields.front().detail;
+}
+
+} // namespace
+
+CAF_TEST(a step report names the field whose value is wrong) {
+  for (const auto* state : {"5", R"("no state")", R"("running")", "[]"})
+    CAF_CHECK_EQUAL(refused((R"({"steps":[{"index":0,"state":)" + std::string{state} + "}]}").c_str()),
+                    pointers{"/steps/0/state"});
+  CAF_CHECK_EQUAL(reason_of(R"({"steps":[{"index":0,"state":5}]})"),
+                  "must be the step's final state, such as succeeded or failed");
+  CAF_CHECK_EQUAL(refused(R"({"steps":[{"index":"a","state":"failed"}]})"), pointers{"/steps/0/index"});
+  CAF_CHECK_EQUAL(refused(R"({"steps":[{"index":0,"state":"failed"},{"state":null}]})"),
+                  (pointers{"/steps/1/index", "/steps/1/state"}));
+  CAF_CHECK_EQUAL(refused(R"({"steps":[7]})"), pointers{"/steps/0"});
+  CAF_CHECK_EQUAL(refused(R"({"steps":[{"index":0,"state":"failed","exit_code":3}]})"), pointers{});
+}
+
+CAF_TEST(an end by exit code and signal at once names the signal) {
+  CAF_CHECK_EQUAL(refused(R"({"exit_code":0,"signal":9})"), pointers{"/signal"});
+  const auto* many = R"({"items":[{"token":"1.1.5"},{"token":"2.1.6","exit_code":0,"signal":9}]})";
+  CAF_CHECK_EQUAL(refused_fields(parse_reports(nlohmann::json::parse(many), claim_end::complete)),
+                  pointers{"/items/1/signal"});
+}
