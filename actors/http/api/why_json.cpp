@@ -105,13 +105,17 @@ void add_group(json& reasons, const job_record& job, const job_blockers& others)
                      {"held", others.group_held},
                      {"limit", others.group_limit},
                      {"next", others.group_next.value == 0 ? json(nullptr) : json(others.group_next.value)}};
+  const bool behind = others.group_next.value != 0 && others.group_next != job.id;
+  const auto fewer = "fewer than " + std::to_string(others.group_limit) + " do";
   if (others.group_held >= others.group_limit)
-    reasons.push_back(reason("group",
-                             counted(others.group_held, "job") + " of its group " + job.spec.group +
-                               (others.group_held == 1 ? " runs" : " run") + "; it starts when fewer than " +
-                               std::to_string(others.group_limit) + " do.",
-                             figures));
-  else if (others.group_next.value != 0 && others.group_next != job.id)
+    reasons.push_back(
+      reason("group",
+             counted(others.group_held, "job") + " of its group " + job.spec.group +
+               (others.group_held == 1 ? " runs; " : " run; ") +
+               (behind ? "when " + fewer + ", job " + std::to_string(others.group_next.value) + " starts before it."
+                       : "it starts when " + fewer + "."),
+             figures));
+  else if (behind)
     reasons.push_back(reason("group",
                              "Job " + std::to_string(others.group_next.value) + " of its group " + job.spec.group +
                                " was submitted before it and starts first.",

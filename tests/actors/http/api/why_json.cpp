@@ -122,6 +122,9 @@ CAF_TEST(a job of a full group or behind another names its group) {
   const auto full = why_queued_document(grouped, {}, free_view(), others);
   CAF_CHECK_EQUAL(full["text"], "1 job of its group deploy runs; it starts when fewer than 1 do.");
   CAF_CHECK_EQUAL(full["reasons"][0]["next"], 12);
+  others.group_next = job_id{5};
+  CAF_CHECK_EQUAL(text_of(why_queued_document(grouped, {}, free_view(), others)),
+                  "1 job of its group deploy runs; when fewer than 1 do, job 5 starts before it.");
   others.group_held = 0;
   others.group_next = job_id{5};
   CAF_CHECK_EQUAL(text_of(why_queued_document(grouped, {}, free_view(), others)),
