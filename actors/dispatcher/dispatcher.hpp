@@ -174,6 +174,9 @@ private:
   // -- views (view.cpp) ----------------------------------------------------------------------------------------------
   /// The labels of every worker that is there.
   void each_worker(const std::function<void(const std::vector<std::string>&)>& what) const;
+  /// How many workers that wait would take the job, and the slots of the one that comes closest to it. No
+  /// slot is free for it where none waits that has its labels and takes its queue.
+  void find_idle(const ready_job& job, dispatch_view& view) const;
 
   void remind();
   void tick();

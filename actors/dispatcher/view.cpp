@@ -17,6 +17,32 @@ void dispatcher::each_worker(const std::function<void(const std::vector<std::str
   }
 }
 
+void dispatcher::find_idle(const ready_job& job, dispatch_view& view) const {
+  view.free = view.idle_workers = 0;
+  std::optional<std::int64_t> spare;
+  const auto look_at = [&](const std::vector<std::string>& labels, std::int64_t free, std::int64_t capacity) {
+    if (!std::ranges::includes(labels, job.labels))
+      return;
+    const auto left = free - std::min<std::int64_t>(job.weight, capacity);
+    view.idle_workers += left >= 0 ? 1 : 0;
+    if (spare && left <= *spare)
+      return;
+    spare = left;
+    view.free = free;
+    view.capacity = capacity;
+  };
+  const auto free = std::max<std::int64_t>(free_slots(), 0);
+  for (const auto& each : waiting_) {
+    if (!is_cordoned(each.request.worker))
+      look_at(each.request.labels, free, capacity_);
+  }
+  for (const auto& each : remote_waiting_) {
+    const auto& asked = each.request;
+    if (asked.queues.empty() || std::ranges::binary_search(asked.queues, job.queue))
+      look_at(asked.labels, asked.free, asked.capacity);
+  }
+}
+
 dispatch_view dispatcher::why(job_id job) const {
   constexpr std::int64_t most = 10'000;
   dispatch_view view;
@@ -35,6 +61,7 @@ dispatch_view dispatcher::why(job_id job) const {
   if (!known)
     return view;
   view.weight = known->weight;
+  find_idle(*known, view);
   std::vector<std::vector<std::string>> workers;
   each_worker([&](const auto& labels) { workers.push_back(labels); });
   view.position = index_.position(job, most, [&](const auto& labels) {

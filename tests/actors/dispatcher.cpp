@@ -80,6 +80,22 @@ struct fixture : actor_fixture {
     return slot;
   }
 
+  /// Waits there until the end of the test.
+  void ask_from_afar(remote_request wanted) {
+    wanted.wait = 1h;
+    sys.spawn([wanted, to = testee](caf::event_based_actor* asker) {
+      asker->request(to, caf::infinite, exchange_atom_v, wanted)
+        .then([](const expected<exchange_result>&) {}, [](const caf::error&) {});
+    });
+    settle();
+  }
+
+  dispatch_view why(std::int64_t id) {
+    auto pending = ask(testee, why_atom_v, job_id{id});
+    settle();
+    return *take<dispatch_view>(pending);
+  }
+
   void tell(ready_notice notice) {
     caf::anon_send(testee, ready_atom_v, std::move(notice));
     settle();
@@ -416,6 +432,46 @@ CAF_TEST(a draining dispatcher answers everybody and gives back what is granted 
   tell({1, {job(2)}, {}, {}});
   CAF_CHECK_EQUAL(granted(ask_for_work("node/2", 3)), "draining");
   CAF_CHECK(database->claims.empty());
+}
+
+CAF_TEST(only idle workers that could take the job count for why) {
+  start();
+  caf::anon_send(testee, fleet_atom_v, fleet{2, {"node/1"}});
+  ask_for_work("node/1", 1);
+  ask_from_afar({"far", {}, {"other"}, 1, 1});
+  tell({1, {job(1)}, {}, {}});
+  const auto cordoned = why(1);
+  CAF_CHECK_EQUAL(cordoned.workers, 2);
+  CAF_CHECK_EQUAL(cordoned.idle_workers, 0);
+  CAF_CHECK_EQUAL(cordoned.free, 0);
+  auto heavy = job(2);
+  heavy.weight = 3;
+  heavy.queue = "heavy";
+  ask_from_afar({"small", {}, {"heavy"}, 1, 5});
+  tell({2, {heavy}, {}, {}});
+  const auto small = why(2);
+  CAF_CHECK_EQUAL(small.idle_workers, 0);
+  CAF_CHECK_EQUAL(small.free, 1);
+  CAF_CHECK_EQUAL(small.capacity, 5);
+  auto light = heavy;
+  light.id = job_id{3};
+  light.order_key = 3;
+  light.weight = 1;
+  tell({3, {light}, {}, {}});
+  CAF_CHECK_EQUAL(why(3).idle_workers, 1); // after the heavy one
+  CAF_CHECK(why(3).position > 1);
+}
+
+CAF_TEST(a worker that is busy counts for the labels of a job and one without them does not) {
+  start({job(1, "p", {"arm"})});
+  ask_for_work("node/1", 1, {"arm"});
+  answer_claim(expected<job_grant>{grant_of(1)});
+  ask_from_afar({"plain", {}, {}, 1, 1});
+  tell({1, {job(2, "p", {"arm"})}, {}, {}});
+  const auto view = why(2);
+  CAF_CHECK(view.missing_labels.empty());
+  CAF_CHECK_EQUAL(view.idle_workers, 0);
+  CAF_CHECK_EQUAL(view.free, 0);
 }
 
 CAF_TEST(a dispatcher that fails answers the open questions) {

@@ -320,6 +320,31 @@ def test_a_remote_worker_counts_for_why(far):
     assert far.get(f"/v1/jobs/{job['id']}/why")["reasons"][0]["kind"] != "labels"
 
 
+def test_what_goes_straight_to_a_waiting_claim_overtakes_no_heavy_job(far):
+    heavy = far.submit("true", queue="y", weight=3)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = pool.submit(claim, far, "30s", queues=["y"], max=1, capacity=5)
+        wait_until(lambda: far.actors("dispatcher")[0]["status"]["waiting_remote_workers"] == 1)
+        light = far.submit("true", queue="y")
+        assert far.job(light["id"])["state"] == "queued"
+        why = far.get(f"/v1/jobs/{heavy['id']}/why")
+        assert [each["kind"] for each in why["reasons"]] == ["weight"], why
+        assert why["text"] == "It takes 3 slots and 1 of 5 are free."
+        far.post(f"/v1/jobs/{heavy['id']}/cancel")
+        assert [item["id"] for item in asked.result()] == [light["id"]]
+
+
+def test_why_counts_only_claims_that_would_take_the_job(far):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = pool.submit(claim, far, "30s", queues=["x"])
+        wait_until(lambda: far.actors("dispatcher")[0]["status"]["waiting_remote_workers"] == 1)
+        job = far.submit("true", queue="y")
+        why = far.get(f"/v1/jobs/{job['id']}/why")
+        assert [each["kind"] for each in why["reasons"]] == ["slots"], why
+        far.submit("true", queue="x")
+        assert len(asked.result()) == 1
+
+
 def test_a_draining_node_takes_reports_and_gives_no_claims(far, fifo):
     held = far.submit("true")
     item = one(far)

@@ -32,24 +32,33 @@ std::string counted(std::int64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+std::string labelled(const std::vector<std::string>& labels) {
+  std::string names;
+  for (const auto& each : labels)
+    names += (names.empty() ? "" : ", ") + each;
+  return (labels.size() == 1 ? "the label " : "the labels ") + names;
+}
+
 void add_labels(json& reasons, const dispatch_view& seen) {
   if (seen.missing_labels.empty())
     return;
-  std::string names;
-  for (const auto& each : seen.missing_labels)
-    names += (names.empty() ? "" : ", ") + each;
-  reasons.push_back(reason(
-    "labels", "No worker has the " + std::string{seen.missing_labels.size() == 1 ? "label " : "labels "} + names + ".",
-    {{"missing", seen.missing_labels}}));
+  reasons.push_back(
+    reason("labels", "No worker has " + labelled(seen.missing_labels) + ".", {{"missing", seen.missing_labels}}));
 }
 
 void add_slots(json& reasons, const job_record& job, const dispatch_view& seen) {
+  if (seen.claiming)
+    return;
   const auto weight = std::min(seen.weight, seen.capacity);
   const json figures{{"weight", seen.weight}, {"free", seen.free}, {"capacity", seen.capacity}};
   if (seen.workers == 0)
     reasons.push_back(reason("workers", "No worker is ready to take jobs."));
   else if (seen.free == 0 || (seen.idle_workers == 0 && seen.free >= weight))
-    reasons.push_back(reason("slots", "All workers are busy or take no jobs.", figures));
+    reasons.push_back(reason("slots",
+                             "All workers for queue " + job.spec.queue +
+                               (job.spec.labels.empty() ? "" : " with " + labelled(job.spec.labels)) +
+                               " are busy or take no jobs.",
+                             figures));
   else if (weight > seen.free)
     reasons.push_back(reason("weight",
                              "It takes " + counted(weight, "slot") + " and " + std::to_string(seen.free) + " of " +

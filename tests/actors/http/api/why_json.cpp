@@ -79,6 +79,16 @@ CAF_TEST(a ready job is held back by turn or slots or weight or labels or a paus
   const auto heavy = why_queued(queued, {}, view);
   CAF_CHECK_EQUAL(kinds(heavy), texts{"weight"});
   CAF_CHECK_EQUAL(heavy["text"], "It takes 2 slots and 1 of 2 are free; they are kept for it.");
+  view.reserved_for.reset();
+  view.weight = 3;
+  view.capacity = 5;
+  view.idle_workers = 0;
+  CAF_CHECK_EQUAL(text_of(why_queued(queued, {}, view)), "It takes 3 slots and 1 of 5 are free.");
+  view.weight = 1;
+  auto labelled = queued;
+  labelled.spec.labels = {"arm"};
+  CAF_CHECK_EQUAL(text_of(why_queued(labelled, {}, view)),
+                  "All workers for queue default with the label arm are busy or take no jobs.");
   view.missing_labels = {"gpu"};
   CAF_CHECK_EQUAL(text_of(why_queued(queued, {}, view)), "No worker has the label gpu.");
   queue_info queue;
@@ -89,6 +99,9 @@ CAF_TEST(a ready job is held back by turn or slots or weight or labels or a paus
   view = free_view();
   view.workers = view.idle_workers = 0;
   CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"workers"});
+  view.known = false;
+  view.claiming = true;
+  CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"starting"});
   view.draining = true;
   CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"draining"});
 }
