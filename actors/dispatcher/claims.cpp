@@ -11,19 +11,26 @@ namespace kcx {
 // -- claims -----------------------------------------------------------------------------------------------------------
 
 void dispatcher::match() {
-  if (!draining_ && !holding_off_) {
-    match_local();
-    match_remote();
-  }
+  if (draining_)
+    index_.take_news().clear(); // Nobody waits for it.
+  else if (!holding_off_)
+    do {
+      const auto news = index_.take_news();
+      match_local(news);
+      match_remote(news);
+    } while (index_.has_news()); // A job that was taken has let another follow.
   lend();
 }
 
-void dispatcher::match_local() {
+void dispatcher::match_local(const std::vector<job_kind>& news) {
   reserved_for_.reset();
   for (auto each = waiting_.begin(); each != waiting_.end();) {
     const auto here = each++;
+    const bool cordoned = is_cordoned(here->request.worker);
+    if (!cordoned && here->unserved && !any_fits(news, {here->request.labels}))
+      continue;
     here->unserved = false;
-    if (is_cordoned(here->request.worker))
+    if (cordoned)
       continue;
     auto job = index_.take(here->request.labels, free_slots());
     if (job) {
@@ -119,6 +126,7 @@ void dispatcher::refused(claim_list::iterator which, const error& why) {
 void dispatcher::wait_again(question asker) {
   // In front: it has waited longest. Whether an earlier grant exists is known now.
   asker.request.repeat = false;
+  asker.unserved = false;
   waiting_.push_front(std::move(asker));
 }
 

@@ -51,7 +51,8 @@ private:
     grant_promise promise;
     /// The database has had it as an offer: it may have a grant that nobody has heard of.
     bool lent = false;
-    /// The index has nothing for it, not even something too heavy for now: what comes may go straight to it.
+    /// When it was asked last the index had nothing for it, not even something too heavy for now: it need not be asked
+    /// again before there is news that fits, and what comes may go straight to it.
     bool unserved = false;
   };
 
@@ -135,7 +136,7 @@ private:
 
   // -- claims --------------------------------------------------------------------------------------------------------
   void match();
-  void match_local();
+  void match_local(const std::vector<job_kind>& news);
   void open_claim(question asker, std::optional<ready_job> job);
   void send_claim(claim_list::iterator which);
   void claim_answered(claim_list::iterator which, expected<job_grant>& answer);
@@ -149,7 +150,7 @@ private:
   exchange_promise ask_remote(const remote_request& request);
   /// Takes jobs for it; those it gets are no longer in the index.
   std::vector<ready_job> take_for(remote_question& asker);
-  void match_remote();
+  void match_remote(const std::vector<job_kind>& news);
   void send_exchange(remote_question asker, std::vector<ready_job> jobs);
   void exchanged(remote_claim_list::iterator which, expected<exchange_result>& answer);
   void exchange_unknown(remote_claim_list::iterator which, const error& why);

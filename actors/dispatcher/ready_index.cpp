@@ -150,7 +150,7 @@ void ready_index::remove_queue(const std::string& queue) {
   std::vector<lane*> gone;
   for (auto& [name, owner] : projects_)
     for (auto& [where, each] : owner.lanes)
-      if (where->queue == queue)
+      if (where->kind.queue == queue)
         gone.push_back(&each);
   for (auto* each : gone) {
     cut(*each, std::nullopt);
@@ -174,30 +174,44 @@ void ready_index::remove_queue(const std::string& queue) {
 
 // -- handing out ------------------------------------------------------------------------------------------------------
 
+bool job_kind::fits(const job_taker& worker) const {
+  return (worker.queues == nullptr || std::ranges::binary_search(*worker.queues, queue)) &&
+         std::ranges::includes(worker.labels, labels);
+}
+
+ready_index::family* ready_index::next_family(const job_taker& worker) {
+  family* best = nullptr;
+  const auto look_at = [&](family& each) {
+    ++looked_at_;
+    if (!each.heads.empty() && (best == nullptr || *each.heads.begin() < *best->heads.begin()) &&
+        std::ranges::includes(worker.labels, each.kind.labels))
+      best = &each;
+  };
+  if (worker.queues == nullptr) {
+    for (auto& [kind, each] : families_)
+      look_at(each);
+  } else {
+    for (const auto& queue : *worker.queues)
+      for (auto at = families_.lower_bound({queue, {}}); at != families_.end() && at->first.queue == queue; ++at)
+        look_at(at->second);
+  }
+  return best;
+}
+
 std::optional<ready_job> ready_index::take(const job_taker& worker) {
   reserved_for_.reset();
-  const head* best = nullptr;
-  family* where = nullptr;
-  for (auto& [key, each] : families_) {
-    if (each.heads.empty() || (best != nullptr && !(*each.heads.begin() < *best)))
-      continue;
-    if (worker.queues != nullptr && !std::ranges::binary_search(*worker.queues, each.queue))
-      continue;
-    if (!std::ranges::includes(worker.labels, each.labels))
-      continue;
-    best = &*each.heads.begin();
-    where = &each;
-  }
-  if (best == nullptr)
+  auto* const where = next_family(worker);
+  if (where == nullptr)
     return std::nullopt;
+  const auto* const best = &*where->heads.begin();
   auto& owner = *best->owner;
   const auto found = jobs_.find(best->first.id.value);
   if (std::min<std::int64_t>(found->second.weight, worker.capacity.value_or(capacity_)) > worker.free) {
     reserved_for_ = best->first.id;
     return std::nullopt;
   }
-  ready_job job{found->second.at.id, found->second.at.order_key, found->second.weight, owner.name, where->queue,
-                where->labels};
+  ready_job job{found->second.at.id, found->second.at.order_key, found->second.weight,
+                owner.name,          where->kind.queue,          where->kind.labels};
   erase(found);
   reorder(owner, [this, &job](project& changed) {
     changed.held += job.weight;
@@ -213,7 +227,7 @@ std::optional<ready_job> ready_index::find(job_id id) const {
   if (found == jobs_.end())
     return std::nullopt;
   const auto& job = found->second;
-  return ready_job{id, job.at.order_key, job.weight, job.owner->name, job.where->queue, job.where->labels};
+  return ready_job{id, job.at.order_key, job.weight, job.owner->name, job.where->kind.queue, job.where->kind.labels};
 }
 
 namespace {
@@ -249,14 +263,14 @@ std::optional<std::int64_t>
 ready_index::position(job_id id, std::int64_t most,
                       const std::function<bool(const std::vector<std::string>&)>& fits) const {
   const auto wanted = jobs_.find(id.value);
-  if (wanted == jobs_.end() || !fits(wanted->second.where->labels))
+  if (wanted == jobs_.end() || !fits(wanted->second.where->kind.labels))
     return std::nullopt;
   std::map<std::string, merged> waiting;
   std::set<std::tuple<std::int64_t, std::int64_t, ready_position, std::string>> order;
   for (const auto& [name, owner] : projects_) {
     auto& jobs = waiting[name];
     for (const auto& [where, positions] : owner.lanes)
-      if (fits(where->labels))
+      if (fits(where->kind.labels))
         jobs.add(positions.jobs);
     if (const auto* first = jobs.first())
       order.emplace(owner.held, owner.tag, *first, name);
@@ -301,7 +315,7 @@ ready_index::project& ready_index::project_of(const std::string& name) {
 
 ready_index::lane* ready_index::find_lane(const ready_job& job) {
   const auto owner = projects_.find(job.project);
-  const auto where = families_.find(family_key{job.queue, normalized(job.labels)});
+  const auto where = families_.find(job_kind{job.queue, normalized(job.labels)});
   if (owner == projects_.end() || where == families_.end())
     return nullptr;
   const auto found = owner->second.lanes.find(&where->second);
@@ -309,13 +323,12 @@ ready_index::lane* ready_index::find_lane(const ready_job& job) {
 }
 
 ready_index::lane& ready_index::lane_of(const ready_job& job) {
-  auto labels = normalized(job.labels);
-  auto& where = families_[family_key{job.queue, labels}];
+  job_kind kind{job.queue, normalized(job.labels)};
+  auto& where = families_[kind];
   auto& owner = project_of(job.project);
   auto [found, fresh] = owner.lanes.try_emplace(&where);
   if (fresh) {
-    where.queue = job.queue;
-    where.labels = std::move(labels);
+    where.kind = std::move(kind);
     ++where.lanes;
     ++lanes_;
     found->second = {++last_lane_, &owner, &where};
@@ -334,6 +347,8 @@ void ready_index::insert(const ready_job& job) {
   auto& where = *into.where;
   if (owner.waiting == 0)
     owner.tag = std::max(owner.tag, virtual_time_);
+  if (where.heads.empty())
+    news_.push_back(where.kind);
   if (!into.jobs.empty())
     where.heads.erase(head_of(owner, into.jobs));
   into.jobs.insert(position_of(job));
@@ -392,7 +407,7 @@ void ready_index::forget_if_empty(lane& where) {
   auto& family_left = *where.where;
   where.owner->lanes.erase(&family_left); // and with it `where`
   if (--family_left.lanes == 0)
-    families_.erase(family_key{family_left.queue, family_left.labels});
+    families_.erase(job_kind{family_left.kind});
 }
 
 std::optional<ready_job> ready_index::wants_refill() const {
@@ -400,7 +415,7 @@ std::optional<ready_job> ready_index::wants_refill() const {
     return std::nullopt;
   const auto& where = *hungry_.begin()->second;
   return ready_job{where.complete_to->id, where.complete_to->order_key, 1,
-                   where.owner->name,     where.where->queue,           where.where->labels};
+                   where.owner->name,     where.where->kind.queue,      where.where->kind.labels};
 }
 
 template <class Change>

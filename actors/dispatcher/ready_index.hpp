@@ -29,6 +29,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace kcx {
@@ -51,6 +52,20 @@ struct job_taker {
   /// Weights count as no more than this. Without it, as no more than limit_weight() said.
   std::optional<std::int64_t> capacity{};
 };
+
+/// What jobs have in common that go to the same workers.
+struct job_kind {
+  std::string queue;
+  /// Sorted, each once.
+  std::vector<std::string> labels;
+  auto operator<=>(const job_kind&) const = default;
+
+  [[nodiscard]] bool fits(const job_taker& worker) const;
+};
+
+[[nodiscard]] inline bool any_fits(const std::vector<job_kind>& kinds, const job_taker& worker) {
+  return std::ranges::any_of(kinds, [&](const auto& each) { return each.fits(worker); });
+}
 
 class ready_index {
 public:
@@ -85,8 +100,8 @@ public:
 
   /// Takes out the next job for this worker; its project is then held to have the job's weight more. Nothing if no job
   /// fits, or if the next one is heavier than what is free (a heavy job must not be overtaken for ever, so free slots
-  /// are kept for it). The cost grows with the number of different queues and label sets that wait, and with the
-  /// logarithm of everything else.
+  /// are kept for it). The cost grows with the number of different queues and label sets that wait (for a worker that
+  /// names its queues: with that of these, and of label sets in them), and with the logarithm of everything else.
   std::optional<ready_job> take(const job_taker& worker);
   std::optional<ready_job> take(const std::vector<std::string>& labels, std::int64_t free = INT64_MAX) {
     return take(job_taker{labels, free});
@@ -97,6 +112,14 @@ public:
   [[nodiscard]] std::int64_t limited(std::int32_t weight) const noexcept {
     return std::min<std::int64_t>(weight, capacity_);
   }
+
+  /// The kinds of which a job became ready while there was none, since this was asked last, in that order. Whoever got
+  /// nothing from take(), and was not kept from a job either, gets nothing before one of these fits it.
+  [[nodiscard]] std::vector<job_kind> take_news() { return std::exchange(news_, {}); }
+  [[nodiscard]] bool has_news() const noexcept { return !news_.empty(); }
+
+  /// Kinds that take() has looked at so far.
+  [[nodiscard]] std::uint64_t looked_at() const noexcept { return looked_at_; }
 
   /// The job for which the last take() gave nothing: next for that worker, and heavier than what it may fill.
   [[nodiscard]] std::optional<job_id> reserved_for() const noexcept { return reserved_for_; }
@@ -139,8 +162,7 @@ private:
 
   /// The lanes of one queue and one set of labels, whatever their project.
   struct family {
-    std::string queue;
-    std::vector<std::string> labels;
+    job_kind kind;
     std::set<head> heads;
     /// How many lanes belong to it, those without a known job included.
     std::size_t lanes = 0;
@@ -173,8 +195,8 @@ private:
     family* where = nullptr;
   };
 
-  using family_key = std::pair<std::string, std::vector<std::string>>;
-
+  /// The first one in the order of handing out that fits the worker.
+  [[nodiscard]] family* next_family(const job_taker& worker);
   project& project_of(const std::string& name);
   lane& lane_of(const ready_job& job);
   [[nodiscard]] lane* find_lane(const ready_job& job);
@@ -206,7 +228,9 @@ private:
   std::unordered_map<std::int64_t, ready_job> followers_;
   std::unordered_map<std::int64_t, std::int64_t> follows_;
   std::map<std::string, project> projects_;
-  std::map<family_key, family> families_;
+  std::map<job_kind, family> families_;
+  std::vector<job_kind> news_;
+  std::uint64_t looked_at_ = 0;
   std::size_t cut_lanes_ = 0;
   std::uint64_t last_lane_ = 0;
   std::size_t lanes_ = 0;

@@ -28,6 +28,10 @@ void normalize(std::vector<std::string>& names) {
   names.erase(first, last);
 }
 
+job_taker taker_of(const remote_request& wanted) {
+  return {wanted.labels, wanted.free, wanted.queues.empty() ? nullptr : &wanted.queues, wanted.capacity};
+}
+
 } // namespace
 
 // -- asking -----------------------------------------------------------------------------------------------------------
@@ -74,7 +78,9 @@ std::vector<ready_job> dispatcher::take_for(remote_question& asker) {
   auto free = wanted.free;
   asker.unserved = false;
   while (free > 0 && jobs.size() < most_granted && !draining_ && !holding_off_) {
-    auto job = index_.take({wanted.labels, free, wanted.queues.empty() ? nullptr : &wanted.queues, wanted.capacity});
+    auto taker = taker_of(wanted);
+    taker.free = free;
+    auto job = index_.take(taker);
     if (!job) {
       asker.unserved = !index_.reserved_for();
       break;
@@ -85,9 +91,11 @@ std::vector<ready_job> dispatcher::take_for(remote_question& asker) {
   return jobs;
 }
 
-void dispatcher::match_remote() {
+void dispatcher::match_remote(const std::vector<job_kind>& news) {
   for (auto each = remote_waiting_.begin(); each != remote_waiting_.end();) {
     const auto here = each++;
+    if (here->unserved && !any_fits(news, taker_of(here->request)))
+      continue;
     auto jobs = take_for(*here);
     if (jobs.empty())
       continue;
@@ -190,6 +198,7 @@ void dispatcher::answer_or_wait(remote_question asker, exchange_result told) {
   if (!ends) {
     // A used or void offer is not lent again under its old name.
     asker.nonce = 0;
+    asker.unserved = false;
     remote_waiting_.push_back(std::move(asker));
     return;
   }

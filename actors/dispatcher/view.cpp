@@ -87,6 +87,7 @@ actor_status dispatcher::status() const {
           {"leased_attempts", leased_.size()},
           {"lent_offers", lent_.size()},
           {"granted", granted_},
+          {"kinds_looked_at", index_.looked_at()},
           {"lost_races", lost_races_},
           {"unknown_claims", unknown_},
           {"capacity", capacity_ == INT64_MAX ? actor_status{} : actor_status(capacity_)},

@@ -90,6 +90,12 @@ struct fixture : actor_fixture {
     settle();
   }
 
+  std::uint64_t looked_at() {
+    auto pending = ask(testee, status_atom_v);
+    settle();
+    return (*take<actor_status>(pending))["kinds_looked_at"].get<std::uint64_t>();
+  }
+
   dispatch_view why(std::int64_t id) {
     auto pending = ask(testee, why_atom_v, job_id{id});
     settle();
@@ -472,6 +478,59 @@ CAF_TEST(a worker that is busy counts for the labels of a job and one without th
   CAF_CHECK(view.missing_labels.empty());
   CAF_CHECK_EQUAL(view.idle_workers, 0);
   CAF_CHECK_EQUAL(view.free, 0);
+}
+
+CAF_TEST(who waits is asked again only when something comes for it) {
+  std::vector<ready_job> many;
+  for (std::int64_t id = 1; id <= 100; ++id) {
+    many.push_back(job(id, "p", {"gpu"}));
+    many.back().queue = "q" + std::to_string(id);
+  }
+  start(many);
+  const auto plain = ask_for_work("node/1", 1);
+  for (auto i = 0; i < 10; ++i)
+    ask_from_afar({"far" + std::to_string(i), {}, {}, 1, 1});
+  const auto before = looked_at();
+  tell({1, {job(200, "p", {"arm"})}, {}, {}});
+  tell({2, {}, {job_id{200}}, {}});
+  CAF_CHECK_EQUAL(looked_at(), before);
+  tell({3, {job(201)}, {}, {}});
+  CAF_CHECK_EQUAL(looked_at(), before + 101 + 10 * 100);
+  CAF_CHECK_EQUAL(answer_claim(expected<job_grant>{grant_of(201)}).job.value, 201);
+  CAF_CHECK_EQUAL(granted(plain), "job 201/1");
+  CAF_CHECK(database->exchanges.empty());
+}
+
+CAF_TEST(a worker that was cordoned when a job came gets it when it is uncordoned) {
+  start();
+  ask_for_work("node/1", 1);
+  caf::anon_send(testee, fleet_atom_v, fleet{2, {"node/1"}});
+  tell({1, {job(1)}, {}, {}});
+  CAF_CHECK(database->claims.empty());
+  caf::anon_send(testee, fleet_atom_v, fleet{2, {}});
+  settle();
+  CAF_CHECK_EQUAL(database->claims.size(), 1u);
+}
+
+CAF_TEST(a claim that failed hears of the job that came meanwhile) {
+  start({job(1)});
+  const auto answer = ask_for_work("node/1", 1);
+  tell({1, {job(2)}, {}, {}});
+  answer_claim(expected<job_grant>{error{ec::not_ready, "gone", {}}});
+  answer_claim(expected<job_grant>{grant_of(2)});
+  CAF_CHECK_EQUAL(granted(answer), "job 2/1");
+  remote_request many{"far", {}, {}, 5, 5};
+  ask_from_afar(many);
+  tell({2, {job(3)}, {}, {}});
+  CAF_REQUIRE_EQUAL(database->exchanges.size(), 1u);
+  tell({3, {job(4)}, {}, {}}); // while its claim is open
+  exchange_result lost;
+  lost.granted.emplace_back(error{ec::not_ready, "gone", {}});
+  next(database->exchanges).answer(std::move(lost));
+  settle();
+  CAF_REQUIRE_EQUAL(database->exchanges.size(), 1u);
+  const auto again = next(database->exchanges);
+  CAF_CHECK_EQUAL(again.asked.wanted[0].job.value, 4);
 }
 
 CAF_TEST(a dispatcher that fails answers the open questions) {

@@ -457,6 +457,48 @@ CAF_TEST(free slots are kept for a heavy job until it fits) {
   CAF_CHECK(index.take({}, 1)->id == job_id{2});
 }
 
+CAF_TEST(a worker that names its queues costs nothing for the others) {
+  ready_index index;
+  for (std::int64_t id = 1; id <= 100; ++id) {
+    auto each = job(id, id, "p", id % 2 == 0 ? std::vector<std::string>{"arm"} : std::vector<std::string>{});
+    each.queue = "q" + std::to_string(id / 4);
+    index.add(each);
+  }
+  const std::vector<std::string> none;
+  const std::vector<std::string> queues{"none", "q1", "q10"};
+  CAF_CHECK_EQUAL(index.take({none, 9, &queues})->id.value, 5);
+  CAF_CHECK_EQUAL(index.looked_at(), 4u);
+  CAF_CHECK_EQUAL(index.take({none, 9, &queues})->id.value, 7);
+  CAF_CHECK_EQUAL(index.take({none, 9, &queues})->id.value, 41);
+}
+
+CAF_TEST(news is what becomes ready where nothing was) {
+  ready_index index;
+  using kinds = std::vector<std::string>;
+  const auto news = [&] {
+    kinds names;
+    for (const auto& each : index.take_news())
+      names.push_back(each.queue + (each.labels.empty() ? "" : "/" + each.labels[0]));
+    return names;
+  };
+  index.add(job(1, 1));
+  index.add(job(2, 2, "other"));
+  index.add(job(3, 3, "p", {"arm"}));
+  auto next = job(4, 4);
+  next.queue = "q";
+  next.after = job_id{3};
+  index.add(next);
+  CAF_CHECK_EQUAL(news(), (kinds{"default", "default/arm"}));
+  CAF_CHECK(!index.has_news());
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  index.add(job(5, 5));
+  CAF_CHECK(!index.has_news());
+  CAF_CHECK_EQUAL(take_id(index) + take_id(index), 7);
+  index.add(job(6, 6));
+  index.remove(job_id{3}); // lets 4 follow
+  CAF_CHECK_EQUAL(news(), (kinds{"default", "q"}));
+}
+
 CAF_TEST(a worker that has room for everything it may have is kept from nothing) {
   ready_index index;
   auto heavy = job(1, 1);
