@@ -73,7 +73,7 @@ def test_dead_letters_are_requeued_by_filter(node):
 
 def test_many_dead_letters_are_requeued_in_the_order_of_their_submission(node):
     spec = {"command": "exit 3", "max_attempts": 2, "retry_on": ["signal"], "group": "deploy", "group_limit": 50}
-    dead = [job["id"] for job in node.post("/v1/jobs", [spec] * 205, status=201)["items"]]  # more than one page
+    dead = [job["id"] for job in node.submit_many([spec] * 205)]  # more than one page
     for job in dead:
         assert node.wait(job)["dead_letter"]
     answer = node.post("/v1/dead-letters/requeue", {"group": "deploy"})

@@ -292,6 +292,8 @@ def test_the_job_that_fills_the_disk_can_be_cancelled(make_node, small_disk):
     assert reserve.stat().st_size == 4 << 20 and reserve.stat().st_mode & 0o777 == 0o600
     for _ in range(2):
         job = fill_last_byte(node)
+        # The guard looks once a second; what is taken before that comes out of the reserve.
+        wait_until(lambda: node.submit_raw({"command": "true"}).status == 507, what="new work is refused")
         node.submit_raw({"command": "true"}).problem(507, "storage_full")
         if old:
             assert node.request("DELETE", f"/v1/jobs/{old['id']}").status == 204
@@ -335,6 +337,9 @@ def full_disk(small_disk):
     def hold(node):
         (node.data / "reserve").unlink(missing_ok=True)
         ballast = fill(small_disk, 0)
+        # A write-ahead log that was begun anew has room inside of it.
+        while node.submit_raw({"command": "true"}).status == 201:
+            pass
         yield
         ballast.unlink()
     return small_disk / "data", hold

@@ -74,7 +74,7 @@ CAF_TEST(a call about many jobs counts and lists what became of them) {
   CAF_CHECK_EQUAL(requeued->json()["matched"], 3);
   CAF_CHECK_EQUAL(requeued->json()["requeued"], 2);
   CAF_CHECK_EQUAL(requeued->json()["refusals"][0]["id"], 13);
-  CAF_CHECK_EQUAL(requeued->json()["items"][0]["retry_of"], 14);
+  CAF_CHECK_EQUAL(requeued->json()["items"][0]["retry_of"], 12);
   const auto cancelled = bridge.post("/v1/jobs/cancel", R"({"state":["queued","running"]})");
   CAF_CHECK_EQUAL(cancelled->json()["cancelled"], 2);
   CAF_CHECK_EQUAL(bridge.node.filters.back().states.size(), 2u);
