@@ -1,5 +1,6 @@
 """The disk and the database file: held by others, full, damaged."""
 import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -172,11 +173,17 @@ def small_disk(tmp_path):
 
 def fill(place, leave):
     """A file that leaves so many bytes free."""
-    about = os.statvfs(place)
     ballast = place / "ballast"
     with open(ballast, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, about.f_bavail * about.f_frsize - leave)
-    return ballast
+        while True:
+            about = os.statvfs(place)
+            try:
+                os.posix_fallocate(file.fileno(), 0, about.f_bavail * about.f_frsize - leave)
+                return ballast
+            except OSError as full:
+                # A node wrote something meanwhile.
+                if full.errno != errno.ENOSPC:
+                    raise
 
 
 class Ballast:
