@@ -15,6 +15,8 @@ namespace {
 
 using nlohmann::json;
 
+/// A request is one write, and others wait meanwhile: so many take the better part of a second.
+constexpr std::size_t most_needs_together = 50'000;
 constexpr std::size_t most_need_errors = 100;
 
 /// A need within the submission: which one of its job's needs, and the index of the job it means.
@@ -166,6 +168,13 @@ std::string need_pointer(std::size_t job, std::size_t need, bool several) {
 }
 
 outcome check_refs(std::span<const job_spec> specs, bool several) {
+  std::size_t needs = 0;
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (needs += specs[i].needs.size(); needs > most_needs_together)
+      return error{ec::invalid_input,
+                   "these jobs have too many needs for one request",
+                   {{several ? "/" + std::to_string(i) + "/needs" : "/needs",
+                     "goes beyond 50000 needs in all: send several requests"}}};
   std::vector<field_error> wrong;
   const auto jobs = index_refs(specs, several, wrong);
   find_twice(specs, several, wrong);

@@ -47,3 +47,15 @@ CAF_TEST(a long chain of needs is judged in one pass whatever its direction) {
   up.back() = {need(1)};
   CAF_CHECK_EQUAL(endless(up).size(), 100u);
 }
+
+CAF_TEST(one request has fifty thousand needs at the most) {
+  std::vector<job_spec> specs(251);
+  for (std::size_t i = 0; i < 250; ++i)
+    for (std::int64_t n = 1; n <= 200; ++n)
+      specs[i].needs.push_back(need(n));
+  CAF_CHECK(check_refs(specs, true).has_value());
+  specs[250].needs.push_back(need(1));
+  const auto refused = check_refs(specs, true);
+  CAF_REQUIRE(!refused);
+  CAF_CHECK_EQUAL(refused.error().fields.at(0).pointer, "/250/needs");
+}
