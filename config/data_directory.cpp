@@ -10,6 +10,7 @@
 #include <chrono>
 #include <fcntl.h>
 #include <fstream>
+#include <sstream>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -284,6 +285,15 @@ outcome data_directory::announce(const node_addresses& where) {
 void data_directory::retract() noexcept {
   if (std::exchange(announced_, false))
     ::unlink((path_ / "node.json").c_str());
+}
+
+std::string process_mark(const std::string& node_id, const fs::path& directory) {
+  struct stat about {};
+  if (::stat(directory.c_str(), &about) != 0)
+    return node_id;
+  std::ostringstream mark;
+  mark << node_id << std::hex << '-' << about.st_dev << '-' << about.st_ino;
+  return mark.str();
 }
 
 } // namespace kcx

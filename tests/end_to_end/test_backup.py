@@ -3,6 +3,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -45,6 +46,29 @@ def test_a_backup_of_a_busy_node_starts_as_a_node(node, tmp_path):
     finally:
         restored.clean_up()
     assert node.job(running["id"])["state"] in ("running", "queued")
+
+
+def test_two_copies_of_one_backup_leave_each_other_alone(node, tmp_path):
+    assert node.cli("node", "backup", tmp_path / "backup").returncode == 0
+    assert node.terminate() == 0
+    nodes = []
+    try:
+        for name in ("first", "second"):
+            shutil.copytree(tmp_path / "backup", tmp_path / name / "data")
+            nodes.append(Node(tmp_path / name, slots=1))
+        first, second = nodes
+        first.start()
+        job = first.submit(unique_sleep())
+        first.wait_for_state(job["id"], "running")
+        checks = json.loads(second.cli("--json", "node", "doctor").stdout)["checks"]
+        assert {each["check"]: each["detail"] for each in checks}["left-over processes"] == "none"
+        second.start()
+        assert second.run("true")["state"] == "succeeded"
+        assert "left behind" not in second.output()
+        assert first.job(job["id"])["state"] == "running"
+    finally:
+        for each in nodes:
+            each.clean_up()
 
 
 def test_a_backup_without_logs_and_of_a_stopped_node(node, tmp_path):

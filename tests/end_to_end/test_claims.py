@@ -594,7 +594,8 @@ def test_the_documented_worker_lives_on_the_claims(far):
     wait_until(lambda: far.log(long["id"]) == "up\n")
     far.cancel(long["id"])
     assert far.wait(long["id"])["state"] == "cancelled"
-    for beyond in ({"steps": [{"name": "a", "command": "false"}]}, {"command": "true", "time_limit_s": 1}):
-        refused = far.run(**beyond)
-        assert refused["state"] == "failed" and "knows no steps" in refused["message"], refused
+    for field, value in {"steps": [{"name": "a", "command": "false"}], "time_limit_s": 1, "no_output_limit_s": 1, "user": "nobody",
+                         "limits": {"cpu_s": 1}, "artifacts": ["x"]}.items():
+        refused = far.run(**({} if field == "steps" else {"command": "true"}), **{field: value})
+        assert refused["state"] == "failed" and f"knows no {field}" in refused["message"], refused
     assert far.run("true")["state"] == "succeeded"

@@ -124,7 +124,7 @@ def test_the_environment_is_the_documented_one_and_nothing_else(make_node):
     found = variables(node.log(job["id"]))
     workspace = found["KCX_WORKSPACE"]
     node_id = found.pop("KCX_NODE_ID")
-    assert re.fullmatch(r"[0-9a-f]{32}", node_id)
+    assert re.fullmatch(r"[0-9a-f]{32}-[0-9a-f]+-[0-9a-f]+", node_id)
     assert found == {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": workspace, "LANG": "C.UTF-8",
         "CI": "true", "KCX_JOB_ID": str(job["id"]), "KCX_ATTEMPT": "1", "KCX_WORKSPACE": workspace,

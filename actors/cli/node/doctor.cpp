@@ -221,7 +221,7 @@ std::optional<std::string> variable_of(const std::string& all, std::string_view 
 }
 
 /// Processes of this node's jobs that no running job accounts for.
-finding check_leftovers(const std::string& node_id, const node_answer& answer) {
+finding check_leftovers(const std::string& mark, const node_answer& answer) {
   std::string pids;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator{"/proc", failed}) {
@@ -229,7 +229,7 @@ finding check_leftovers(const std::string& node_id, const node_answer& answer) {
     if (name.find_first_not_of("0123456789") != std::string::npos)
       continue;
     const auto environment = environment_of(std::atoi(name.c_str()));
-    if (variable_of(environment, "KCX_NODE_ID") != node_id)
+    if (variable_of(environment, "KCX_NODE_ID") != mark)
       continue;
     const auto job = variable_of(environment, "KCX_JOB_ID");
     const bool runner = !job && answer.node.is_object();
@@ -264,7 +264,7 @@ std::vector<finding> examine_node(const fs::path& data, const node_answer& answe
   all.push_back(check_wal(data));
   all.push_back(check_clock(database));
   if (database)
-    all.push_back(check_leftovers(database->node_id, answer));
+    all.push_back(check_leftovers(process_mark(database->node_id, data), answer));
   return all;
 }
 
