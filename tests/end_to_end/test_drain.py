@@ -1,10 +1,11 @@
 """Drain and stop: who asks, how long it may take, and what becomes of the jobs that run."""
 import signal
+import subprocess
 import time
 
 import pytest
 
-from kcx_node import processes_matching, unique_sleep, wait_until
+from kcx_node import BUILD, processes_matching, unique_sleep, wait_until
 
 
 def start_running(node, command="echo up; {sleep}", **spec):
@@ -36,6 +37,18 @@ def test_a_drain_that_is_long_enough_lets_the_job_succeed(start_node):
     after = node.job(job["id"])
     assert (after["state"], after["attempt"], after["interrupts"]) == ("succeeded", 1, 0)
     assert node.log(job["id"]) == "up\ndone\n"
+
+
+def test_who_follows_a_job_hears_its_end_in_a_drain(start_node, fifo):
+    node = start_node(drain_timeout="60s")
+    command = [BUILD / "kcx", "--data", node.data, "run", "--", "sh", "-c", f"echo up; read x < {fifo.path}; echo down"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout.readline() == "up\n"
+        drain(node)
+        fifo.release()
+        assert follower.stdout.read() == "down\n"
+        assert follower.wait(timeout=30) == 0
+    assert node.ended() == 0
 
 
 def test_a_drain_that_is_too_short_interrupts_by_policy_and_ends_in_time(start_node):

@@ -34,7 +34,7 @@ public:
   follow_result run();
 
 private:
-  bool poll_job();
+  bool poll_job(std::chrono::milliseconds wait);
   bool wait_for_node(expected<reply> answer, std::chrono::milliseconds wanted);
   void see(json job);
   void tell_steps(const json& steps);
@@ -74,12 +74,15 @@ follow_result watch::run() {
   for (;;) {
     // Seen before the job is asked for: if that is refused as well, it says more.
     const bool log_refused = options_.log_only && log_ && log_->refusal();
-    const bool going_on = poll_job();
+    const auto asked = clock_type::now();
+    const auto wait = result_.job.is_object() ? interval.now() : 0ms;
+    const bool going_on = poll_job(wait);
     if (!going_on || over() || log_refused)
       break;
     show_status();
     const bool cancel_then = std::exchange(cancel_again_, false);
-    if (!pause(std::max(interval.now(), std::exchange(wait_, 0ms))))
+    const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - asked);
+    if (!pause(std::max(wait - passed, std::exchange(wait_, 0ms))))
       break;
     if (cancel_then)
       cancel();
@@ -90,9 +93,11 @@ follow_result watch::run() {
   return std::move(result_);
 }
 
-/// False once it is of no use to go on.
-bool watch::poll_job() {
-  auto answer = node_.call("GET", "/v1/jobs/" + std::to_string(options_.job), nullptr, 10s);
+/// Asks for the job, and waits for its end so long at the most: a node that stops once its jobs have ended answers who
+/// waits, but nobody who comes later. False once it is of no use to go on.
+bool watch::poll_job(std::chrono::milliseconds wait) {
+  const auto query = wait > 0ms ? "?wait=" + std::to_string(wait.count()) + "ms" : std::string{};
+  auto answer = node_.call("GET", "/v1/jobs/" + std::to_string(options_.job) + query, nullptr, 10s);
   if (const auto wanted = another_try(answer, asked_for::state))
     return wait_for_node(std::move(answer), *wanted);
   patience_.renew();
