@@ -12,8 +12,9 @@
 namespace kcx {
 
 /// Whether every `ref` in the needs names another job of the same submission, no ref is given twice, no job needs
-/// another one twice, and none itself, be it by way of others; and whether there are at most 50,000 needs. Fails with invalid_input; pointers begin with the index
-/// of the job if `several`. Takes time in proportion to the number of jobs and needs.
+/// another one twice, and none itself, be it by way of others; and whether there are at most 50,000 needs. Fails with
+/// invalid_input; pointers begin with the index of the job if `several`. Takes time in proportion to the number of jobs
+/// and needs.
 [[nodiscard]] outcome check_refs(std::span<const job_spec> specs, bool several);
 
 /// A job of a submission that waits, when its needs stand for ids.
