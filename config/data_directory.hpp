@@ -77,8 +77,8 @@ private:
 /// rename, fsync of the directory. Mode 0600. Fails with ec::system_failed.
 [[nodiscard]] outcome replace_file(const std::filesystem::path& file, std::string_view content);
 
-/// What marks the processes of a node's jobs: the identity of its database, and the place of its data directory on the disk,
-/// which a move keeps and a copy does not share. Without the latter if the directory is not there.
+/// What marks the processes of a node's jobs: the identity of its database, and the place of its data directory on the
+/// disk, which a move keeps and a copy does not share. Without the latter if the directory is not there.
 [[nodiscard]] std::string process_mark(const std::string& node_id, const std::filesystem::path& directory);
 
 } // namespace kcx
