@@ -328,7 +328,7 @@ error wrong(const CLI::App& app, std::string message) {
 void summarize(const CLI::App& app, const std::string& path, std::vector<command_summary>& into) {
   command_summary summary{path, app.get_description(), {}, false};
   for (const auto* option : app.get_options()) {
-    option_summary each{{}, option->get_description(), option->get_expected_min() > 0};
+    option_summary each{{}, option->get_description(), option->get_expected_min() > 0, path};
     for (const auto& name : option->get_snames())
       each.names.push_back("-" + name);
     for (const auto& name : option->get_lnames())

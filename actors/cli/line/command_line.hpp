@@ -169,6 +169,8 @@ struct option_summary {
   std::vector<std::string> names;
   std::string description;
   bool takes_value = false;
+  /// The path of its subcommand: a name may mean something else after another one.
+  std::string of = {};
 };
 struct command_summary {
   /// "run", or "node status"; empty for kcx itself.

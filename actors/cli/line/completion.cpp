@@ -41,8 +41,11 @@ bool takes_file(const option_summary& option) {
 
 /// The words an option takes, where they are few.
 std::string_view words_of(const option_summary& option) {
+  if (option.of == "deliveries list" && option.names.front() == "--state")
+    return "pending delivered failed";
   constexpr std::pair<std::string_view, std::string_view> known[] = {
     {"--state", "scheduled blocked queued running cancelling succeeded failed timed_out cancelled interrupted skipped"},
+    {"--event", "running succeeded failed timed_out cancelled interrupted skipped"},
     {"--keep-workspace", "never on_failure always"},
     {"--on-interrupt", "fail requeue"},
     {"--scope", "read submit work cancel admin"},

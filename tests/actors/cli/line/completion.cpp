@@ -41,6 +41,8 @@ CAF_TEST(bash offers the words an option takes and files where they belong) {
   CAF_CHECK_EQUAL(offered("kcx run --logs a"), "all ");
   CAF_CHECK_EQUAL(offered("kcx list -s ru"), "running ");
   CAF_CHECK_EQUAL(offered("kcx token create ci -s ad"), "admin ");
+  CAF_CHECK_EQUAL(offered("kcx deliveries list --state ''"), "pending delivered failed ");
+  CAF_CHECK_EQUAL(offered("kcx webhook set web http://x/ -e ti"), "timed_out ");
   CAF_CHECK_EQUAL(offered("kcx submit /etc/hostnam"), "/etc/hostname ");
   CAF_CHECK_EQUAL(offered("kcx status /etc/hostnam"), " ");
 }
