@@ -82,7 +82,9 @@ follow_result watch::run() {
     show_status();
     const bool cancel_then = std::exchange(cancel_again_, false);
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - asked);
-    if (!pause(std::max(wait - passed, std::exchange(wait_, 0ms))))
+    // What the node waited need not be waited again; without an answer nothing was waited.
+    const auto rest = (lost_ ? interval.now() : wait) - passed;
+    if (!pause(std::max(rest, std::exchange(wait_, 0ms))))
       break;
     if (cancel_then)
       cancel();

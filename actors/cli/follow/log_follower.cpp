@@ -121,7 +121,8 @@ bool copy_attempt(State& state, node_client& node, std::int32_t attempt) {
     backoff = place.offset > before ? 100ms : std::min(backoff * 2, std::chrono::milliseconds{2'000});
     // What it answered was no part of the log: how long it wants to be left alone.
     if (refusal.retry_after || refusal.status == 429) {
-      const auto rest = patience.pause(std::max(backoff, *another_try(refusal, asked_for::state)));
+      const auto wanted = another_try(refusal, asked_for::state).value_or(0ms);
+      const auto rest = patience.pause(std::max(backoff, wanted));
       if (!rest)
         return state.refuse(attempt, std::move(refusal));
       if (!state.rest(*rest))

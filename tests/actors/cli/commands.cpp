@@ -315,6 +315,15 @@ CAF_TEST(the address of the dashboard carries its code behind the number sign) {
   CAF_CHECK_EQUAL(refused.out, "");
 }
 
+CAF_TEST(a node that cannot answer is asked again after a pause) {
+  fake_node node;
+  accept_job(node);
+  node.answer("GET", "/v1/jobs/7", 503, R"({"title":"Busy","code":"overloaded","detail":"later"})");
+  CAF_CHECK_EQUAL(int{run_kcx(node, {"run", "--patience", "300ms", "--", "x"}).code}, 3);
+  // 50 ms apart, and more from one to the next.
+  CAF_CHECK_LESS(node.count("GET", "/v1/jobs/7"), 10u);
+}
+
 CAF_TEST(closed output is no success) {
   fake_node node;
   node.answer("GET", "/v1/jobs/7", 200, job("succeeded"));
