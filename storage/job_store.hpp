@@ -361,7 +361,7 @@ public:
   /// number of bytes the write-ahead log still holds.
   [[nodiscard]] virtual expected<std::int64_t> checkpoint() = 0;
 
-  /// An identity made when the database was created; marks the processes of this node's jobs.
+  /// An identity made when the database was created; process_mark() is made of it.
   [[nodiscard]] virtual const std::string& node_id() const noexcept = 0;
 };
 

@@ -16,7 +16,7 @@ namespace kcx {
 struct run_settings {
   /// Logs and workspaces lie below it. Absolute.
   std::filesystem::path data_dir;
-  /// Marks every process of this node's jobs; see job_store::node_id().
+  /// Marks every process of this node's jobs; see process_mark().
   std::string node_id;
   /// From TERM to KILL when the node stops, unless the job's own grace is shorter.
   std::chrono::milliseconds stop_grace{2'000};
