@@ -310,7 +310,8 @@ void sqlite_store::cancel_several(const std::vector<job_id>& jobs, const std::st
     }
   }
   db_->use(sql::cancel_several).bind(ids, who, now).run();
-  db_->use(sql::erase_secrets_of_several).bind(ids).run();
+  if (db_->use(sql::erase_secrets_of_several).bind(ids).run() > 0)
+    secrets_in_log_ = true;
 }
 
 void sqlite_store::promote_scheduled(promotion& moved, timestamp now, std::size_t limit) {
