@@ -20,6 +20,9 @@ struct sqlite_options {
   std::chrono::milliseconds busy_timeout{5'000};
   /// What one step of priority is worth in waiting time. See order_key().
   std::chrono::milliseconds ageing_step{60'000};
+  /// The shortest time between two emptyings of the write-ahead log, which erased secrets may still stand in: a busy
+  /// node soon writes over them anyway.
+  std::chrono::milliseconds log_emptying_interval{10'000};
   /// Ids up to this one are never given: files of such jobs exist, though an older copy of the database that was put
   /// back may not know them.
   job_id used_ids{};

@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::int64_t page_bytes = 4'096;
 
-constexpr std::chrono::seconds shortest_between_emptyings{10};
-
-} // namespace
-
-namespace {
-
 std::string name_of(job_id id) {
   return "job " + std::to_string(id.value);
 }
@@ -227,8 +221,8 @@ expected<std::int64_t> sqlite_store::checkpoint() {
 // What was copied stays in the log until others write over it, which on an idle node is never.
 void sqlite_store::empty_log() {
   const auto now = std::chrono::steady_clock::now();
-  if (emptied_at_ && now - *emptied_at_ < shortest_between_emptyings)
-    return; // A busy node writes a log that is as long soon again.
+  if (emptied_at_ && now - *emptied_at_ < options_.log_emptying_interval)
+    return;
   // A reader is in the way for a moment only: rather at the next checkpoint than wait for it.
   sqlite3_busy_timeout(db_->handle(), 0);
   if (sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) == SQLITE_OK) {

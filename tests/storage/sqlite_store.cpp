@@ -20,10 +20,10 @@ public:
   kcx::job_store& store() { return *store_; }
   kcx::job_reader& reader() { return *reader_; }
 
-  void reopen() {
+  void reopen(const kcx::sqlite_options& options = {}) {
     reader_.reset();
     store_.reset();
-    store_ = opened(kcx::open_sqlite_store(file(), kcx::timestamp{}));
+    store_ = opened(kcx::open_sqlite_store(file(), kcx::timestamp{}, options));
     reader_ = opened(kcx::open_sqlite_reader(file()));
   }
 
@@ -141,6 +141,25 @@ CAF_TEST(secrets of ended jobs are in neither file after a checkpoint and withou
   CAF_CHECK_EQUAL(must(store().checkpoint()), 0);
   CAF_CHECK(!holds(log));
   CAF_CHECK(!holds(file().string()));
+}
+
+CAF_TEST(secrets of superseded jobs are in neither file after a checkpoint) {
+  sqlite_options options;
+  options.log_emptying_interval = 0ms;
+  reopen(options);
+  must(store().checkpoint()); // of what an earlier life left
+  auto one = spec();
+  one.secrets = {{"TOKEN", "s3cr3t-never-seen"}};
+  one.group = "main";
+  one.supersede = supersede_policy::queued;
+  add(one);
+  must(store().commit());
+  one.secrets.clear();
+  add(one);
+  must(store().commit());
+  must(store().checkpoint());
+  for (const auto& path : {file().string(), file().string() + "-wal"})
+    CAF_CHECK_EQUAL(test::read_file(path).find("s3cr3t-never-seen"), std::string::npos);
 }
 
 CAF_TEST(secrets stand in one place and leave it with the end of their job) {
