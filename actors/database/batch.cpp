@@ -45,9 +45,10 @@ void database::flush() {
   largest_batch_ = std::max(largest_batch_, batch_.size());
 
   const auto batch = std::exchange(batch_, {});
-  // First to those who listen: who has an answer may count on it that the dispatcher knows of the job.
+  // First to the dispatcher: who has an answer may count on it that it knows of the job. Workers wait for the answers.
   publish(batch);
   batch.settle_all(nullptr);
+  publish_changes(batch);
   if (since_checkpoint_ >= options_.checkpoint_every) {
     since_checkpoint_ = 0;
     // Through the mailbox, so that the answers that wait there for their commit are not held up first.
@@ -133,11 +134,14 @@ void database::publish(const commit_batch& batch) {
   auto released = settle_leases(batch);
   if (ready_listener_ && (batch.touches_ready() || !released.empty()))
     publish_ready(batch, std::move(released));
-  if (!change_listeners_.empty() && !batch.changes().empty()) {
-    const auto changes = std::make_shared<const std::vector<job_change>>(batch.changes());
-    for (const auto& listener : change_listeners_)
-      caf::anon_send(listener, changed_atom_v, changes);
-  }
+}
+
+void database::publish_changes(const commit_batch& batch) {
+  if (change_listeners_.empty() || batch.changes().empty())
+    return;
+  const auto changes = std::make_shared<const std::vector<job_change>>(batch.changes());
+  for (const auto& listener : change_listeners_)
+    caf::anon_send(listener, changed_atom_v, changes);
 }
 
 void database::publish_ready(const commit_batch& batch, std::vector<attempt_key> released) {

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,22 +33,33 @@ outcome runner_process::send(const runner_command& command) {
   auto frame = encode(command);
   if (!frame)
     return std::move(frame).error();
+  const std::lock_guard lock{outbox_};
   if (gone_)
     return error{ec::system_failed, "the runner process " + std::to_string(pid_) + " is gone", {}};
   if (unsent_bytes_ + frame->size() > max_unsent_bytes)
     return error{ec::storage_busy, "the runner process " + std::to_string(pid_) + " does not take commands", {}};
+  // A start is all that stands between a stored claim and its job: it does not wait for another thread's turn.
+  if (unsent_.empty())
+    frame->erase(0, write_at_once(*frame));
+  if (frame->empty())
+    return done{};
   unsent_bytes_ += frame->size();
-  asio::post(io_, [self = shared_from_this(), text = std::move(*frame)]() mutable {
-    self->unsent_.push_back(std::move(text));
-    if (self->unsent_.size() == 1)
-      self->write();
-  });
+  unsent_.push_back(*std::move(frame));
+  if (unsent_.size() == 1)
+    asio::post(io_, [self = shared_from_this()] { self->write(); });
   return done{};
 }
 
+std::size_t runner_process::write_at_once(std::string_view frame) {
+  const auto n = ::send(channel_.native_handle(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return n > 0 ? static_cast<std::size_t>(n) : 0;
+}
+
 void runner_process::write() {
+  const std::lock_guard lock{outbox_};
   asio::async_write(channel_, asio::buffer(unsent_.front()),
                     [self = shared_from_this()](const boost::system::error_code& failure, std::size_t) {
+                      std::unique_lock lock{self->outbox_};
                       if (failure) {
                         // The runner is gone or the channel broken: on_exit tells.
                         self->gone_ = true;
@@ -56,18 +68,23 @@ void runner_process::write() {
                       }
                       self->unsent_bytes_ -= self->unsent_.front().size();
                       self->unsent_.pop_front();
-                      if (!self->unsent_.empty())
+                      const bool more = !self->unsent_.empty();
+                      lock.unlock();
+                      if (more)
                         self->write();
                     });
 }
 
 void runner_process::read() {
+  reading_ = true;
   channel_.async_read_some(asio::buffer(buffer_),
                            [self = shared_from_this()](const boost::system::error_code& failure, std::size_t size) {
-                             if (failure)
-                               return;
-                             self->consume(size);
-                             if (!self->broken_ && self->channel_.is_open())
+                             self->reading_ = false;
+                             if (!failure)
+                               self->consume(size);
+                             if (self->exit_)
+                               self->finish();
+                             else if (!failure && !self->broken_)
                                self->read();
                            });
 }
@@ -99,7 +116,28 @@ void runner_process::await_exit() {
 }
 
 void runner_process::exited() {
-  gone_ = true;
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  exit_.emplace();
+  if (WIFEXITED(status))
+    exit_->exit_code = WEXITSTATUS(status);
+  else if (WIFSIGNALED(status))
+    exit_->signal = WTERMSIG(status);
+  {
+    const std::lock_guard lock{outbox_};
+    gone_ = true;
+  }
+  boost::system::error_code ignored;
+  pidfd_.close(ignored);
+  // A read may have ended already, with its handler to come: what it read comes before what is left in the socket.
+  if (reading_)
+    channel_.cancel(ignored);
+  else
+    finish();
+}
+
+void runner_process::finish() {
   // What the runner said last may still lie in the socket.
   boost::system::error_code failure;
   channel_.non_blocking(true, failure);
@@ -108,18 +146,12 @@ void runner_process::exited() {
     if (!failure)
       consume(size);
   }
-  channel_.close(failure);
-  int status = 0;
-  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  {
+    const std::lock_guard lock{outbox_};
+    channel_.close(failure);
   }
-  pidfd_.close(failure);
-  runner_exit how;
-  if (WIFEXITED(status))
-    how.exit_code = WEXITSTATUS(status);
-  else if (WIFSIGNALED(status))
-    how.signal = WTERMSIG(status);
   forget_(pid_);
-  listener_.on_exit(how);
+  listener_.on_exit(*exit_);
   // Whoever listened may be waiting to be destroyed.
   listener_ = {};
 }
@@ -141,6 +173,7 @@ void runner_process::destroy() noexcept {
 }
 
 void runner_process::hang_up() {
+  const std::lock_guard lock{outbox_};
   gone_ = true;
   boost::system::error_code ignored;
   // Only our writing side: what the runner still reports is read.

@@ -11,11 +11,13 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <array>
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 
 namespace kcx {
@@ -69,9 +71,13 @@ private:
   void begin();
   void read();
   void consume(std::size_t size);
+  /// Writes as much as the socket takes at once; nothing if it is broken. Under the lock.
+  std::size_t write_at_once(std::string_view frame);
   void write();
   void await_exit();
   void exited();
+  /// It has exited, and no read is under way any more.
+  void finish();
   void signal(int number) noexcept;
   /// The node wants nothing more of it: the runner sees the end of the stream and leaves.
   void hang_up();
@@ -84,10 +90,15 @@ private:
   std::function<void(pid_t)> forget_;
   std::array<char, 64 * 1024> buffer_{};
   frame_splitter frames_;
-  std::deque<std::string> unsent_;
-  std::atomic<std::size_t> unsent_bytes_{0};
-  std::atomic<bool> gone_{false};
+  bool reading_ = false;
   bool broken_ = false;
+  std::optional<runner_exit> exit_;
+
+  /// Guards what follows, and the socket against being closed while another thread writes.
+  std::mutex outbox_;
+  std::deque<std::string> unsent_;
+  std::size_t unsent_bytes_ = 0;
+  bool gone_ = false;
 };
 
 } // namespace kcx

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <future>
+#include <sys/wait.h>
 #include <thread>
 
 using namespace kcx;
@@ -329,6 +330,37 @@ CAF_TEST(a runner that cannot be started is an error) {
   CAF_REQUIRE(!launched);
   CAF_CHECK_NOT_EQUAL(launched.error().message.find("No such file"), std::string::npos);
   CAF_CHECK(!has_zombie_child());
+}
+
+CAF_TEST(a runner that says much and exits at once is heard to its end) {
+  constexpr int events = 3'000; // more than one read takes, less than the socket holds
+  const auto said = encode(log_event{{{1}, 1}, 0});
+  CAF_REQUIRE(said);
+  const test::temp_dir here;
+  test::write_file(here / "words", [&] {
+    std::string all;
+    for (int i = 0; i < events; ++i)
+      all += *said;
+    return all;
+  }());
+  test::write_file(here / "runner", "#!/bin/sh\nexec cat '" + (here / "words").string() + "' >&3\n");
+  std::filesystem::permissions(here / "runner", std::filesystem::perms::owner_all);
+
+  process_io io;
+  runner_options options;
+  options.path = (here / "runner").string();
+  std::promise<int> ended;
+  int heard = 0;
+  runner_listener listener;
+  listener.on_event = [&](runner_event) {
+    // By the time the rest is read, there is nobody at the other end.
+    siginfo_t exited{};
+    if (heard++ == 0)
+      ::waitid(P_ALL, 0, &exited, WEXITED | WNOWAIT);
+  };
+  listener.on_exit = [&](runner_exit) { ended.set_value(heard); };
+  CAF_REQUIRE(io.launch(options, std::move(listener)));
+  CAF_CHECK_EQUAL(ended.get_future().get(), events);
 }
 
 CAF_TEST(many jobs leave neither zombies nor processes) {
