@@ -237,9 +237,13 @@ outcome data_directory::make_folders() {
     ::chmod((path_ / file).c_str(), 0600); // those that are there
   // Left by a node that crashed: it points at a port somebody else may have by now.
   ::unlink((path_ / "node.json").c_str());
-  for (const auto* folder : folders)
-    if (::mkdir((path_ / folder).c_str(), 0700) != 0 && errno != EEXIST)
-      return failed("cannot create " + (path_ / folder).string(), errno);
+  for (const auto* folder : folders) {
+    const auto whole = path_ / folder;
+    if (::mkdir(whole.c_str(), 0700) != 0 && errno != EEXIST)
+      return failed("cannot create " + whole.string(), errno);
+    if (std::error_code ignored; !fs::is_directory(whole, ignored))
+      return failed("cannot use " + whole.string(), ENOTDIR);
+  }
   if (::chmod((path_ / "workspaces").c_str(), mode) != 0)
     return failed("cannot change the mode of " + (path_ / "workspaces").string(), errno);
   return done{};

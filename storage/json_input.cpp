@@ -76,8 +76,9 @@ void json_errors::add(const json_place& at, std::string detail) {
 }
 
 error json_errors::to_error() && {
-  auto message = found_.size() == 1 ? found_[0].pointer + " " + found_[0].detail
-                                    : std::to_string(found_.size()) + " fields are wrong";
+  auto message = std::to_string(found_.size()) + " fields are wrong";
+  if (found_.size() == 1)
+    message = (found_[0].pointer.empty() ? "the document" : found_[0].pointer) + ' ' + found_[0].detail;
   return {ec::invalid_input, std::move(message), std::move(found_)};
 }
 

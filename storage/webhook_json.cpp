@@ -83,7 +83,7 @@ void read_fields(json_errors& errors, const json_place& root, const json& docume
     return errors.add(root, "must be an object of url, secret and events");
   for (const auto& [key, value] : document.items()) {
     const json_place at{&root, key};
-    if (value.is_null())
+    if (value.is_null() && (key == "url" || key == "secret" || key == "events"))
       continue;
     if (key == "url") {
       read_url(errors, at, value, whole, to);

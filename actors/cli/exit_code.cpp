@@ -65,7 +65,7 @@ std::vector<std::pair<std::string, std::string>> exit_code_table() {
     {"75", "the job was interrupted"},
     {"76", "the job was skipped"},
     {"124", "the job ran out of time"},
-    {"130", "the job was cancelled, or a second Ctrl-C"},
+    {"130", "the job was cancelled, or Ctrl-C ended the command"},
     {"128 + N", "signal N ended the job"},
     {"any other", "the job's own"}};
 }

@@ -25,7 +25,12 @@ enum class stage { none, session, descriptors, limits, user, workspace, working_
 struct limit {
   __rlimit_resource resource;
   rlimit value;
+  /// Field of the job's limits; empty for what no job asked for.
+  const char* field = "";
 };
+
+/// From SIGXCPU, by which a process can tell why it ends, to SIGKILL.
+constexpr rlim_t cpu_grace_s = 5;
 
 /// What programs expect of a soft limit of descriptors: more breaks those that use select() or close all of them.
 constexpr rlim_t usual_open_files = 1024;
@@ -44,6 +49,7 @@ struct plan {
 
   stage failed = stage::none;
   int number = 0;
+  const limit* refused = nullptr;
 };
 
 std::vector<std::string> candidates_of(const spawn_request& request) {
@@ -65,19 +71,22 @@ std::vector<std::string> candidates_of(const spawn_request& request) {
 
 std::vector<limit> limits_of(const resource_limits& wanted) {
   std::vector<limit> found;
-  const auto add = [&](__rlimit_resource resource, const std::optional<std::uint64_t>& value) {
-    if (value)
-      found.push_back({resource, {*value, *value}});
+  const auto add = [&](__rlimit_resource resource, const std::optional<std::uint64_t>& value, const char* field,
+                       rlim_t grace = 0) {
+    rlimit own{};
+    if (!value || ::getrlimit(resource, &own) != 0)
+      return;
+    found.push_back({resource, {*value, std::max<rlim_t>(*value, std::min(*value + grace, own.rlim_max))}, field});
   };
   // The node has raised its own to the maximum, which would be inherited.
   rlimit own{};
   if (!wanted.open_files && ::getrlimit(RLIMIT_NOFILE, &own) == 0)
     found.push_back({RLIMIT_NOFILE, {std::min(usual_open_files, own.rlim_max), own.rlim_max}});
-  add(RLIMIT_AS, wanted.memory_bytes);
-  add(RLIMIT_CPU, wanted.cpu_s);
-  add(RLIMIT_NOFILE, wanted.open_files);
-  add(RLIMIT_NPROC, wanted.processes);
-  add(RLIMIT_FSIZE, wanted.file_bytes);
+  add(RLIMIT_AS, wanted.memory_bytes, "memory_bytes");
+  add(RLIMIT_CPU, wanted.cpu_s, "cpu_s", cpu_grace_s);
+  add(RLIMIT_NOFILE, wanted.open_files, "open_files");
+  add(RLIMIT_NPROC, wanted.processes, "processes");
+  add(RLIMIT_FSIZE, wanted.file_bytes, "file_bytes");
   return found;
 }
 
@@ -146,6 +155,7 @@ void execute(plan& p) {
   if (p.request.cgroup >= 0 && ::write(p.request.cgroup, "0", 1) != 1)
     give_up(p, stage::limits);
   for (const auto& each : p.limits) {
+    p.refused = &each;
     if (::setrlimit(each.resource, &each.value) != 0)
       give_up(p, stage::limits);
   }
@@ -171,13 +181,23 @@ void execute(plan& p) {
   return pid;
 }
 
+// "Operation not permitted" alone would not say which of them, nor what is allowed.
+std::string refusal_of_limit(const plan& p) {
+  if (p.refused == nullptr || *p.refused->field == '\0')
+    return "cannot set the resource limits";
+  rlimit own{};
+  ::getrlimit(p.refused->resource, &own);
+  auto text = "cannot set limits." + std::string{p.refused->field} + " to " + std::to_string(p.refused->value.rlim_cur);
+  return own.rlim_max == RLIM_INFINITY ? text : text + "; this node may set up to " + std::to_string(own.rlim_max);
+}
+
 error explain(const plan& p) {
   const auto& request = p.request;
   const auto quoted = [](const std::string& text) { return '"' + text + '"'; };
   switch (p.failed) {
   case stage::session: return system_failure("cannot make a session", p.number);
   case stage::descriptors: return system_failure("cannot set up standard input and output", p.number);
-  case stage::limits: return system_failure("cannot set the resource limits", p.number);
+  case stage::limits: return system_failure(refusal_of_limit(p), p.number);
   case stage::user: return system_failure("cannot become the user of the job", p.number);
   case stage::workspace: return system_failure("cannot enter the workspace " + quoted(request.workspace), p.number);
   case stage::working_dir:
@@ -214,7 +234,8 @@ expected<pid_t> spawn(const spawn_request& request) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : request.env)
     entries.push_back(name + '=' + value);
-  plan p{{}, {}, candidates_of(request), limits_of(request.limits), request, ::getpid(), {}, {}, stage::none, 0};
+  plan p{{}, {},     candidates_of(request), limits_of(request.limits), request, ::getpid(), {}, {}, stage::none,
+         0,  nullptr};
   p.argv.push_back(nullptr);
   for (const auto& word : request.argv)
     p.argv.push_back(word.c_str());

@@ -221,6 +221,17 @@ CAF_TEST(a directory with files of somebody else is refused untouched) {
   CAF_CHECK(!fs::exists(dir / "home/node.lock"));
 }
 
+CAF_TEST(a folder whose place something else has taken is told at the start) {
+  const temp_dir here;
+  const auto path = here / "data";
+  CAF_REQUIRE(data_directory::open(path));
+  std::filesystem::remove(path / "logs");
+  write_file(path / "logs", "");
+  const auto again = data_directory::open(path);
+  CAF_REQUIRE(!again);
+  CAF_CHECK_NOT_EQUAL(again.error().message.find("cannot use " + (path / "logs").string()), std::string::npos);
+}
+
 CAF_TEST(a path that is a file is refused) {
   temp_dir dir;
   write_file(dir / "f", "x");

@@ -343,6 +343,23 @@ CAF_TEST(limits of resources and umask hold for the job) {
   CAF_CHECK_EQUAL(s.log(job), "77\n0077\n100\n");
 }
 
+CAF_TEST(a process that uses up its CPU time is told before it is killed) {
+  slot s;
+  auto job = s.job("ulimit -S -t; ulimit -H -t; while :; do :; done");
+  job.limits.cpu_s = 1;
+  CAF_CHECK_EQUAL(s.run(job).signal.value_or(0), SIGXCPU);
+  CAF_CHECK_EQUAL(s.log(job), "1\n6\n");
+}
+
+CAF_TEST(a limit that cannot be set is told by its name) {
+  slot s;
+  auto job = s.job("true");
+  job.limits.open_files = 1ULL << 40U; // beyond what the kernel gives anybody
+  const auto end = s.run(job);
+  CAF_CHECK_EQUAL(name(end.outcome), "spawn_failed");
+  CAF_CHECK_EQUAL(end.message.find("cannot set limits.open_files to 1099511627776; this node may set up to "), 0u);
+}
+
 CAF_TEST(a job can run as another account with nothing left of root) {
   if (::geteuid() != 0)
     return;
