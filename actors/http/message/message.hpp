@@ -57,6 +57,7 @@ private:
 using query_parameters = std::vector<std::pair<std::string, std::string>>;
 
 class incoming_body;
+class body_share;
 
 /// One request, read completely (but for a streamed body) and checked: syntax, limits, Host and Origin.
 struct request {
@@ -69,6 +70,8 @@ struct request {
   query_parameters query;
   header_fields headers;
   std::string body;
+  /// The body's part of the memory that the server has for bodies: taken as long as a copy of the request is there.
+  std::shared_ptr<body_share> share = nullptr;
   /// The body of a request that was admitted as streamed; `body` is empty then. Null otherwise.
   std::shared_ptr<incoming_body> incoming;
   /// Numeric address of the peer without its port, e.g. "127.0.0.1".

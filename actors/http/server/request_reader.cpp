@@ -221,6 +221,10 @@ void request_reader::stream_body() noexcept {
   body_limit_ = std::numeric_limits<std::size_t>::max();
 }
 
+std::size_t request_reader::body_size() const noexcept {
+  return chunked_ && !parser_->is_done() ? parser_->get().body().size() : request_.body.size();
+}
+
 std::string request_reader::take_body() {
   auto& body = chunked_ && !parser_->is_done() ? parser_->get().body() : request_.body;
   return std::exchange(body, {});

@@ -48,6 +48,8 @@ public:
   /// Instead of limit_body(): the body is taken away (take_body()) while it is read, and may have any size.
   void stream_body() noexcept;
   [[nodiscard]] bool streamed() const noexcept { return streamed_; }
+  /// How much of the body is held here.
+  [[nodiscard]] std::size_t body_size() const noexcept;
   /// What read_body() got since the last call.
   [[nodiscard]] std::string take_body();
 

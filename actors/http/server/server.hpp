@@ -31,7 +31,7 @@ struct server_limits {
   std::size_t header_fields = 128;
   /// One request body: 413. `admission::body_limit` overrides it per request.
   std::size_t body_bytes = 32 * 1024 * 1024;
-  /// All request bodies being read or answered at the same time: 503.
+  /// All request bodies being read, and those of requests that somebody still holds: 503.
   std::size_t all_body_bytes = 256 * 1024 * 1024;
   /// Open connections: 503.
   std::size_t connections = 16 * 1024;

@@ -10,13 +10,6 @@
 
 namespace kcx::http {
 
-bool server_core::reserve_body(std::size_t bytes) noexcept {
-  if (bytes > options.limits.all_body_bytes - body_bytes)
-    return false;
-  body_bytes += bytes;
-  return true;
-}
-
 void server_core::note_turn() {
   if (turn_noted_ || !options.turn_ended)
     return;

@@ -7,6 +7,7 @@
 
 #include "actors/http/message/host_policy.hpp"
 #include "actors/http/message/message.hpp"
+#include "actors/http/server/body_budget.hpp"
 #include "actors/http/server/server.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -56,10 +57,13 @@ private:
 
 class server_core {
 public:
-  server_core(server_options o, handler h) : options{std::move(o)}, handle{std::move(h)} {}
+  server_core(server_options o, handler h)
+    : options{std::move(o)}, handle{std::move(h)}, bodies{
+                                                     std::make_shared<body_budget>(options.limits.all_body_bytes)} {}
 
   server_options options;
   handler handle;
+  const std::shared_ptr<body_budget> bodies;
   std::optional<host_policy> hosts;
   // One thread runs it; the hint makes posts from that thread cheap.
   boost::asio::io_context io{1};
@@ -68,12 +72,7 @@ public:
   // Sessions remove themselves; each is alive while it is listed.
   std::unordered_map<std::uint64_t, session*> sessions;
   std::uint64_t last_request = 0;
-  std::size_t body_bytes = 0;
   bool draining = false;
-
-  /// Takes from the budget for bodies; false if too little is left.
-  [[nodiscard]] bool reserve_body(std::size_t bytes) noexcept;
-  void release_body(std::size_t bytes) noexcept { body_bytes -= bytes; }
 
   /// Calls turn_ended at the end of this turn of the loop.
   void note_turn();

@@ -47,7 +47,6 @@ session::session(std::shared_ptr<server_core> core, std::unique_ptr<transport> s
 session::~session() {
   // Before the count goes down: whoever waits for it to be zero may rely on the client having been told.
   stream_->cut();
-  core_->release_body(reserved_);
   core_->sessions.erase(peer_.session_id);
   count(core_->stats.open, static_cast<std::uint64_t>(-1));
 }
@@ -175,7 +174,7 @@ asio::awaitable<session::received> session::read_body() {
     buffer_.consume(used);
     if (step == request_reader::step::refused)
       co_return refuse(problem(reader_->why().kind, reader_->why().detail));
-    if (!reserve(reader_->head().body.size()))
+    if (!reserve(reader_->body_size()))
       co_return refuse(problem(kinds::overloaded, "The bodies of other requests use up the memory for them."));
     if (step == request_reader::step::done)
       co_return received::request;
@@ -238,7 +237,6 @@ asio::awaitable<bool> session::answer() {
   bool head_only = reader_->head().method == "HEAD";
   bool keep = reader_->keep_alive();
   co_await wait_for_answer();
-  core_->release_body(std::exchange(reserved_, 0));
   if (gone_) {
     if (!answer_ && core_->options.abandoned)
       core_->options.abandoned(peer_.session_id, request_);
@@ -295,60 +293,6 @@ void session::accept(std::uint64_t ticket, chunk piece, bool at_once) {
   wake_.notify(at_once);
 }
 
-// -- streamed request bodies --------------------------------------------------
-
-void session::want_body(std::uint64_t request, incoming_body::piece_handler done) {
-  if (request != request_ || !body_open_ || gone_) {
-    incoming_piece end;
-    end.broken = problem(kinds::malformed_request, "The connection ended before the body did.");
-    return done(std::move(end));
-  }
-  wanted_ = std::move(done);
-  wake_.notify(true);
-}
-
-asio::awaitable<void> session::wait_or_take_body() {
-  if (wanted_)
-    co_await take_body();
-  else
-    co_await wake_.wait();
-}
-
-asio::awaitable<void> session::take_body() {
-  auto done = std::exchange(wanted_, nullptr);
-  incoming_piece piece;
-  enter(phase::taking, core_->options.timeouts.body);
-  for (;;) {
-    std::size_t used = 0;
-    auto step = reader_->read_body(input(), used);
-    buffer_.consume(used);
-    piece.bytes += reader_->take_body();
-    piece.last = step == request_reader::step::done;
-    if (step == request_reader::step::refused)
-      piece.broken = problem(reader_->why().kind, reader_->why().detail);
-    if (piece.last || piece.broken || !piece.bytes.empty())
-      break;
-    auto ec = co_await read_more();
-    if (auto end = unusable(ec, "The body did not go on in time.")) {
-      piece.broken = *end == received::refused
-                       ? std::exchange(refusal_, std::nullopt)
-                       : problem(kinds::malformed_request, "The connection ended before the body did.");
-      break;
-    }
-  }
-  body_open_ = !piece.last && !piece.broken;
-  body_whole_ = piece.last;
-  enter(phase::waiting, std::nullopt);
-  done(std::move(piece));
-}
-
-// Whoever still waits for a piece hears that none will come.
-void session::end_body() {
-  body_open_ = false;
-  if (auto done = std::exchange(wanted_, nullptr))
-    want_body(request_, std::move(done));
-}
-
 // -- life --------------------------------------------------------------------
 
 void session::enter(phase next, std::optional<std::chrono::milliseconds> limit) {
@@ -389,12 +333,10 @@ std::string_view session::input() const noexcept {
 }
 
 bool session::reserve(std::size_t bytes) {
-  if (bytes <= reserved_)
-    return true;
-  if (!core_->reserve_body(bytes - reserved_))
-    return false;
-  reserved_ = bytes;
-  return true;
+  auto& share = reader_->head().share;
+  if (bytes > 0 && !share)
+    share = std::make_shared<body_share>(core_->bodies);
+  return bytes == 0 || share->grow_to(bytes);
 }
 
 } // namespace kcx::http

@@ -119,7 +119,6 @@ private:
   clock::time_point deadline_ = clock::time_point::max();
   std::uint64_t request_ = 0;
   std::uint64_t ticket_ = 0;
-  std::size_t reserved_ = 0;
   phase phase_ = phase::opening;
   bool expired_ = false;
   bool gone_ = false;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -240,6 +241,59 @@ CAF_TEST(all bodies together have a limit) {
   // The room is free again.
   first.send(post(*s, "/3", std::string(1000, 'x')));
   CAF_CHECK_EQUAL(first.read_reply().body, "POST /3 1000");
+}
+
+CAF_TEST(the limit of all bodies holds for chunked ones that are not whole yet) {
+  server_options options;
+  options.limits.all_body_bytes = 1000;
+  auto s = started(echo, options);
+  const auto chunked = [&](const char* target) {
+    return "POST " + std::string{target} + " HTTP/1.1\r\nHost: " + s->address() +
+           "\r\nTransfer-Encoding: chunked\r\n\r\n384\r\n" + std::string(0x384, 'x');
+  };
+  const auto begun = chunked("/1");
+  raw_client first{s->port()};
+  first.send(begun);
+  while (s->stats().bytes_in < begun.size())
+    std::this_thread::yield();
+  check_refused(*s, post(*s, "/2", std::string(200, 'x')), 503, "overloaded");
+  check_refused(*s, chunked("/3"), 503, "overloaded");
+  first.send("\r\n0\r\n\r\n");
+  CAF_CHECK_EQUAL(first.read_reply().body, "POST /1 900");
+}
+
+CAF_TEST(a body counts as long as somebody holds its request) {
+  std::mutex mutex;
+  std::vector<std::pair<request, responder>> held;
+  std::promise<void> gone;
+  server_options options;
+  options.limits.all_body_bytes = 1000;
+  options.timeouts.idle = 400ms;
+  options.abandoned = [&](std::uint64_t, std::uint64_t) { gone.set_value(); };
+  auto s = started(
+    [&](request what, responder reply) {
+      if (what.path != "/held")
+        return echo(what, reply);
+      const std::lock_guard lock{mutex};
+      held.emplace_back(std::move(what), std::move(reply));
+    },
+    options);
+  raw_client leaving{s->port()};
+  leaving.send(post(*s, "/held", std::string(900, 'x')));
+  for (bool came = false; !came; std::this_thread::yield()) {
+    const std::lock_guard lock{mutex};
+    came = !held.empty();
+  }
+  leaving.reset();
+  CAF_REQUIRE(gone.get_future().wait_for(10s) == std::future_status::ready);
+  check_refused(*s, post(*s, "/2", std::string(200, 'x')), 503, "overloaded");
+  {
+    const std::lock_guard lock{mutex};
+    held.clear();
+  }
+  raw_client next{s->port()};
+  next.send(post(*s, "/3", std::string(1000, 'x')));
+  CAF_CHECK_EQUAL(next.read_reply().body.substr(0, 12), "POST /3 1000");
 }
 
 CAF_TEST(a connection too many is told so and the others go on) {
