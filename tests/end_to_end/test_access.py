@@ -221,6 +221,18 @@ def test_an_old_tls_version_is_refused(make_node, tmp_path):
         http.client.HTTPSConnection(address.hostname, address.port, context=context, timeout=10).request("GET", "/healthz")
 
 
+def test_a_client_that_sends_its_whole_body_over_tls_reads_why_it_is_refused(make_node, tmp_path):
+    pem, key = certificate(tmp_path, "only")
+    node = make_node(tls_certificate=pem, tls_key=key).start()
+    address = urllib.parse.urlsplit(node.url)
+    context = ssl.create_default_context(cafile=str(pem))
+    connection = http.client.HTTPSConnection(address.hostname, address.port, context=context, timeout=10)
+    # Not read while the body is sent: a connection that broke meanwhile would raise here.
+    connection.request("POST", "/v1/jobs", b"x" * 20_000_000, {"Authorization": "Bearer none"})
+    answer = connection.getresponse()
+    assert answer.status == 401 and json.loads(answer.read())["code"] == "unauthorized"
+
+
 # -- events ----------------------------------------------------------------------------------------------------------
 
 class Events:

@@ -57,14 +57,20 @@ public:
     co_return ec;
   }
 
-  asio::awaitable<result> read_some(asio::mutable_buffer to) override { return stream_.async_read_some(to, as_result); }
+  asio::awaitable<result> read_some(asio::mutable_buffer to) override {
+    if (finished_)
+      return socket().async_read_some(to, as_result);
+    return stream_.async_read_some(to, as_result);
+  }
 
   asio::awaitable<result> write(buffers from) override { return asio::async_write(stream_, from, as_result); }
 
   std::size_t write_now(buffers) noexcept override { return 0; }
 
-  // Sends close_notify without waiting for the peer's: the session drains what it still sends.
+  // Sends close_notify without waiting for the peer's. TLS takes the stream for ended from here on: what the peer still
+  // sends is read, to be thrown away, as it comes over the wire.
   asio::awaitable<void> finish() override {
+    finished_ = true;
     ::SSL_set_shutdown(stream_.native_handle(), SSL_RECEIVED_SHUTDOWN);
     co_await stream_.async_shutdown(as_result);
     error_code ignored;
@@ -76,6 +82,7 @@ private:
 
   std::shared_ptr<asio::ssl::context> context_;
   asio::ssl::stream<tcp::socket> stream_;
+  bool finished_ = false;
 };
 
 } // namespace

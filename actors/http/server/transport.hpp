@@ -29,7 +29,7 @@ public:
   virtual boost::asio::awaitable<result> write(buffers from) = 0;
   /// Writes what the socket takes without waiting; possibly nothing.
   virtual std::size_t write_now(buffers from) noexcept = 0;
-  /// Tells the peer that nothing more will come; reading goes on.
+  /// Tells the peer that nothing more will come; reading goes on, of bytes that mean nothing any more.
   virtual boost::asio::awaitable<void> finish() = 0;
 
   /// Ends pending operations with operation_aborted; the connection stays.
