@@ -226,10 +226,13 @@ void http_bridge::revoke_token(const call& ask) {
   write<kcx::done>(
     peers_.database,
     [this, ask, id](outcome gone) {
+      // Where nobody knows whether it is stored, and where it is gone since, the token is refused all the same.
+      if (gone || gone.error().code == ec::not_found || gone.error().code == ec::outcome_unknown) {
+        settings_.tokens->remove(id);
+        end_open_calls();
+      }
       if (!gone)
         return ask.answer(gone.error());
-      settings_.tokens->remove(id);
-      end_open_calls();
       http::response answer;
       answer.status = 204;
       ask.answer(std::move(answer));

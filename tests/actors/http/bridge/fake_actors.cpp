@@ -149,7 +149,7 @@ database_actor::behavior_type fake_database(database_actor::pointer self, fake_n
     },
     [=](revoke_atom, std::int64_t id) {
       const auto gone = std::erase_if(node->tokens, [&](const token_record& each) { return each.id == id; });
-      return gone == 1 ? outcome{kcx::done{}} : outcome{no_such};
+      return reply(self, node->database_silent, gone == 1 ? outcome{kcx::done{}} : outcome{no_such});
     },
     [=](token_atom, const token_uses& uses) {
       node->token_uses.insert(node->token_uses.end(), uses.begin(), uses.end());

@@ -78,6 +78,27 @@ CAF_TEST(a revoked token is refused at once) {
   CAF_CHECK_EQUAL(bridge.ask("DELETE", "/v1/tokens/1")->status(), 404u);
 }
 
+CAF_TEST(a token whose revocation nobody confirmed is refused all the same) {
+  bridge_harness bridge;
+  const auto token = made_token(bridge, R"({"name":"ci","scopes":["read"]})");
+  bridge.node.database_silent = true;
+  const auto unknown = bridge.ask("DELETE", "/v1/tokens/1");
+  bridge.advance(10'001ms);
+  CAF_CHECK_EQUAL(unknown->code(), "outcome_unknown");
+  CAF_CHECK_EQUAL(status_with(bridge, token, "GET", "/v1/jobs"), 401u);
+}
+
+CAF_TEST(a token that is stored no more is refused once its revocation says so) {
+  bridge_harness bridge;
+  bridge.node.jobs[7] = some_job(7, job_state::running, 1);
+  const auto token = made_token(bridge, R"({"name":"ci","scopes":["read"]})");
+  const auto open = bridge.ask("GET", "/v1/jobs/7?wait=30s", {{}, {}, true, token});
+  bridge.node.tokens.clear();
+  CAF_CHECK_EQUAL(bridge.ask("DELETE", "/v1/tokens/1")->status(), 404u);
+  CAF_CHECK_EQUAL(open->status(), 401u);
+  CAF_CHECK_EQUAL(status_with(bridge, token, "GET", "/v1/jobs"), 401u);
+}
+
 CAF_TEST(a token ends at its time) {
   bridge_harness bridge;
   bridge.now = *parse_rfc3339("2026-01-01T00:00:00Z");
