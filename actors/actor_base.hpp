@@ -76,7 +76,8 @@ public:
     if (!stopped_) {
       stopped_ = true;
       on_stop();
-      actor_registry::instance().remove(this->id());
+      const bool in_peace = !reason || reason == caf::exit_reason::normal || reason == caf::exit_reason::user_shutdown;
+      actor_registry::instance().remove(this->id(), !in_peace);
     }
     return super::cleanup(std::move(reason), host);
   }

@@ -35,9 +35,14 @@ std::shared_ptr<actor_figures> actor_registry::add(std::uint64_t id, std::uint64
   return figures;
 }
 
-void actor_registry::remove(std::uint64_t id) {
+void actor_registry::remove(std::uint64_t id, bool failed) {
   const std::lock_guard lock{mutex_};
-  std::erase_if(living_, [id](const auto& each) { return each->id == id; });
+  const auto found = std::ranges::find(living_, id, [](const auto& each) { return each->id; });
+  if (found == living_.end())
+    return;
+  if (failed)
+    ++failures_[(*found)->name];
+  living_.erase(found);
 }
 
 std::vector<std::shared_ptr<const actor_figures>> actor_registry::snapshot() const {
@@ -51,19 +56,14 @@ std::vector<std::shared_ptr<const actor_figures>> actor_registry::snapshot() con
   return result;
 }
 
-std::uint64_t actor_registry::births(const std::string& name) const {
+std::uint64_t actor_registry::failures(const std::string& name) const {
   const std::lock_guard lock{mutex_};
-  const auto found = std::ranges::find(births_, name, &std::pair<std::string, std::uint64_t>::first);
-  return found == births_.end() ? 0 : found->second;
+  const auto found = failures_.find(name);
+  return found == failures_.end() ? 0 : found->second;
 }
 
 void actor_registry::set_name(actor_figures& figures, std::string name) {
   const std::lock_guard lock{mutex_};
-  const auto found = std::ranges::find(births_, name, &std::pair<std::string, std::uint64_t>::first);
-  if (found == births_.end())
-    births_.emplace_back(name, 1);
-  else
-    ++found->second;
   figures.name = std::move(name);
 }
 

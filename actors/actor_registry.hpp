@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,18 +39,19 @@ public:
   static actor_registry& instance();
 
   std::shared_ptr<actor_figures> add(std::uint64_t id, std::uint64_t parent, bool own_thread);
-  void remove(std::uint64_t id);
+  /// `failed`: it ended with an error, so somebody must put another in its place.
+  void remove(std::uint64_t id, bool failed);
 
   /// The living actors, in order of birth.
   [[nodiscard]] std::vector<std::shared_ptr<const actor_figures>> snapshot() const;
-  /// How many actors of this name have been started so far in this process: restarts are births beyond the first set.
-  [[nodiscard]] std::uint64_t births(const std::string& name) const;
+  /// How many actors of this name have ended with an error so far in this process.
+  [[nodiscard]] std::uint64_t failures(const std::string& name) const;
   void set_name(actor_figures& figures, std::string name);
 
 private:
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<actor_figures>> living_;
-  std::vector<std::pair<std::string, std::uint64_t>> births_;
+  std::map<std::string, std::uint64_t> failures_;
 };
 
 /// Measures one handler call: also when the handler throws.

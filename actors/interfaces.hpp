@@ -243,6 +243,8 @@ using inspector_actor =
   caf::typed_actor<caf::reacts_to<http_atom, http_exchange_ptr>,
                    // The actors whose own status is worth showing, by name; replaces the former list.
                    caf::reacts_to<rewire_atom, std::vector<std::pair<std::string, status_actor>>>,
+                   // The node drains: it is not ready any more.
+                   caf::reacts_to<drain_atom>,
                    caf::reacts_to<rewire_atom, std::vector<reader_actor>>>::extend_with<status_actor>;
 
 /// The ROOT SUPERVISOR: starts the others in order, restarts them, stops them in reverse order.

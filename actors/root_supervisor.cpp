@@ -51,8 +51,7 @@ caf::typed_response_promise<outcome> root_supervisor::stop(stop_mode mode) {
   if (mode == stop_mode::drain && phase_ == phase::running && options_.draining)
     options_.draining();
   phase_ = phase::stopping_workers;
-  caf::anon_send(actors_.http_bridge, drain_atom_v);
-  caf::anon_send(actors_.dispatcher, drain_atom_v);
+  tell_draining();
   // A drain may take as long as a job does: its bound is the caller's, who asks again with stop_mode::now.
   request(actors_.worker_supervisor, caf::infinite, stop_atom_v, mode)
     .then([this](const outcome&) { workers_stopped(); },
@@ -219,11 +218,16 @@ void root_supervisor::rewire(child which) {
   subscribe(which);
   if (phase_ == phase::stopping_workers) {
     // A child that was born in the middle of a drain drains as well.
-    caf::anon_send(a.http_bridge, drain_atom_v);
-    caf::anon_send(a.dispatcher, drain_atom_v);
+    tell_draining();
   }
   if (options_.wired)
     options_.wired(actors_);
+}
+
+void root_supervisor::tell_draining() {
+  caf::anon_send(actors_.http_bridge, drain_atom_v);
+  caf::anon_send(actors_.inspector, drain_atom_v);
+  caf::anon_send(actors_.dispatcher, drain_atom_v);
 }
 
 void root_supervisor::subscribe(child which) {

@@ -111,6 +111,8 @@ private:
   bool take(expected<Handle> made, Handle& place, child which);
   /// Gives the new handle of a restarted child to those who depend on it.
   void rewire(child which);
+  /// Tells those who take or hand out jobs, or say whether the node does.
+  void tell_draining();
   /// Has the database tell its changes to this child, or to all that listen if the child is the database.
   void subscribe(child which);
   template <class Handle>

@@ -3,7 +3,6 @@
 #include "actors/actor_registry.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace kcx {
 
@@ -19,9 +18,6 @@ std::vector<actor_sample> sample_actors() {
   const auto& registry = actor_registry::instance();
   const auto living = registry.snapshot();
   const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
-  std::map<std::string, std::uint64_t> count;
-  for (const auto& each : living)
-    ++count[each->name];
   std::vector<actor_sample> result;
   for (const auto& each : living) {
     actor_sample sample;
@@ -36,8 +32,7 @@ std::vector<actor_sample> sample_actors() {
     sample.longest = std::chrono::nanoseconds{each->longest_ns.load(std::memory_order_relaxed)};
     if (const auto since = each->in_handler_since_ns.load(std::memory_order_relaxed); since != 0)
       sample.in_handler = std::max(std::chrono::nanoseconds{0}, now - std::chrono::nanoseconds{since});
-    const auto births = registry.births(each->name);
-    sample.restarts = births > count[each->name] ? births - count[each->name] : 0;
+    sample.restarts = registry.failures(each->name);
     result.push_back(std::move(sample));
   }
   return result;

@@ -24,7 +24,7 @@ struct actor_sample {
   std::chrono::nanoseconds longest{0};
   /// How long the handler at work has been running; negative while idle.
   std::chrono::nanoseconds in_handler{-1};
-  /// How many actors of this name died and were replaced.
+  /// How many actors of this name died and were replaced; one that ended in peace, as that of a slot too many, is none.
   std::uint64_t restarts = 0;
 };
 

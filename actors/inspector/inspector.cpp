@@ -12,6 +12,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace kcx {
 
@@ -46,7 +48,12 @@ inspector::behavior_type inspector::make_behavior() {
   return {
     [this](http_atom, const http_exchange_ptr& exchange) { handle(exchange); },
     [this](rewire_atom, const watched_actors& watched) { watched_ = watched; },
-    [this](rewire_atom, const std::vector<reader_actor>& readers) { readers_ = readers; },
+    [this](drain_atom) { draining_ = true; },
+    [this](rewire_atom, const std::vector<reader_actor>& readers) {
+      readers_ = readers;
+      if (!counted_)
+        counted_until_ = {}; // These may do better.
+    },
     [this](status_atom) {
       return actor_status{{"watched", watched_.size()}, {"readers", readers_.size()}};
     },
@@ -57,6 +64,7 @@ inspector::behavior_type inspector::make_behavior() {
 void inspector::on_stop() noexcept {
   watched_.clear();
   readers_.clear();
+  count_waiters_.clear(); // Dropped without an answer, which is one.
 }
 
 // -- requests ---------------------------------------------------------------------------------------------------------
@@ -111,6 +119,7 @@ void inspector::actors(const http_exchange_ptr& exchange) {
       list.push_back(actor_document(each, status == all.status_of.end() ? nlohmann::json() : status->second));
     }
     nlohmann::json document{{"node", settings_.node}, {"now", to_rfc3339(settings_.clock())}};
+    document["node"]["slots"] = settings_.slots();
     document["queue"] = all.queue ? http::stats_document(*all.queue) : nlohmann::json();
     document["actors"] = std::move(list);
     auto answer = http::json_response(200, http::json_text(document));
@@ -131,7 +140,15 @@ void inspector::metrics(const http_exchange_ptr& exchange) {
 }
 
 void inspector::ready(const http_exchange_ptr& exchange) {
-  gather([this, exchange](const gathering& all) {
+  if (draining_) {
+    exchange->respond(http::problem(ec::draining, "the node is stopping"));
+    return;
+  }
+  watched_actors database;
+  std::ranges::copy_if(watched_, std::back_inserter(database),
+                       [](const auto& each) { return each.first == "database"; });
+  // It answers only between two commits, which may take longer than what is merely shown is waited for.
+  gather_from(database, settings_.read_timeout, [this, exchange](const gathering& all) {
     if (!all.queue)
       exchange->respond(http::problem(ec::timeout, "no reader answered"));
     else if (const auto refusal = http::why_not_ready(status_of(all, "database")))
@@ -188,11 +205,16 @@ void inspector::end_session(const http_exchange_ptr& exchange) {
 // -- gathering --------------------------------------------------------------------------------------------------------
 
 void inspector::gather(std::function<void(const gathering&)> then) {
+  gather_from(watched_, settings_.status_timeout, std::move(then));
+}
+
+void inspector::gather_from(const watched_actors& asked, std::chrono::milliseconds limit,
+                            std::function<void(const gathering&)> then) {
   auto all = std::make_shared<gathering>();
-  all->missing = watched_.size() + 1;
+  all->missing = asked.size() + 1;
   all->then = std::move(then);
-  for (const auto& [name, actor] : watched_) {
-    request(actor, settings_.status_timeout, status_atom_v)
+  for (const auto& [name, actor] : asked) {
+    request(actor, limit, status_atom_v)
       .then(
         [all, id = actor.id()](const actor_status& status) {
           all->status_of[id] = status;
@@ -201,29 +223,41 @@ void inspector::gather(std::function<void(const gathering&)> then) {
         // Stuck, busy or gone: it is shown without.
         [all](const caf::error&) { all->arrived(); });
   }
-  gather_queue(all, std::min<std::size_t>(2, readers_.size()));
+  gather_queue(all);
 }
 
-void inspector::gather_queue(const std::shared_ptr<gathering>& into, std::size_t tries) {
-  const auto asked_at = settings_.clock();
-  if (counted_ && asked_at < counted_until_)
+void inspector::gather_queue(const std::shared_ptr<gathering>& into) {
+  const auto now = settings_.clock();
+  if (now < counted_until_) {
     into->queue = counted_;
-  if (tries == 0 || into->queue)
     return into->arrived();
+  }
+  count_waiters_.push_back(into);
+  if (count_waiters_.size() == 1)
+    count_jobs(now, std::min<std::size_t>(2, readers_.size()));
+}
+
+void inspector::count_jobs(timestamp asked_at, std::size_t tries) {
+  // The list may have been replaced since the last try.
+  if (tries == 0 || readers_.empty())
+    return counted(asked_at, std::nullopt);
   const auto& reader = readers_[next_reader_++ % readers_.size()];
   request(reader, settings_.read_timeout, stats_atom_v)
-    .then(
-      [this, into, asked_at](const expected<queue_stats>& stats) {
-        if (stats) {
-          into->queue = counted_ = *stats;
-          const auto now = settings_.clock();
-          counted_until_ =
-            now + std::clamp<std::chrono::milliseconds>(10 * (now - asked_at), counts_serve, most_counts_serve);
-        }
-        into->arrived();
-      },
-      // The list may have been replaced meanwhile.
-      [this, into, tries](const caf::error&) { gather_queue(into, readers_.empty() ? 0 : tries - 1); });
+    .then([this, asked_at](
+            const expected<queue_stats>& stats) { counted(asked_at, stats ? std::optional{*stats} : std::nullopt); },
+          [this, asked_at, tries](const caf::error&) { count_jobs(asked_at, tries - 1); });
+}
+
+void inspector::counted(timestamp asked_at, std::optional<queue_stats> stats) {
+  const auto now = settings_.clock();
+  const std::chrono::milliseconds took = now - asked_at;
+  counted_until_ =
+    now + std::clamp<std::chrono::milliseconds>(stats ? 10 * took : took, counts_serve, most_counts_serve);
+  counted_ = std::move(stats);
+  for (const auto& each : std::exchange(count_waiters_, {})) {
+    each->queue = counted_;
+    each->arrived();
+  }
 }
 
 nlohmann::json inspector::status_of(const gathering& from, std::string_view name) const {

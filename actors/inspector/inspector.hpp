@@ -26,8 +26,10 @@ namespace kcx {
 struct inspector_settings {
   /// Never null.
   std::shared_ptr<http::token_table> tokens = nullptr;
-  /// Shown on the page: version, pid, started_at, slots, http, inspect. No data_dir: no token is asked.
+  /// Shown on the page, without `slots`: version, pid, started_at, http, inspect. No data_dir: no token is asked.
   nlohmann::json node = nlohmann::json::object();
+  /// How many slots there are now.
+  std::function<std::uint32_t()> slots = [] { return 1U; };
   std::function<timestamp()> clock = wall_clock_now;
   /// How long an actor may take to tell of itself.
   std::chrono::milliseconds status_timeout{100};
@@ -72,18 +74,25 @@ private:
   void ready(const http_exchange_ptr& exchange);
   /// Asks every watched actor and one reader; `then` runs when all have answered or their time is up.
   void gather(std::function<void(const gathering&)> then);
-  /// Counting takes time in proportion to all jobs, and nobody needs a token to have it done: the latest answer serves
-  /// for a second, or ten times as long as it took to get.
-  void gather_queue(const std::shared_ptr<gathering>& into, std::size_t tries);
+  void gather_from(const watched_actors& asked, std::chrono::milliseconds limit,
+                   std::function<void(const gathering&)> then);
+  /// Counting takes time in proportion to all jobs, and nobody needs a token to have it done: there is one count at a
+  /// time, and it serves for a second, or ten times as long as it took. One that failed serves as long as it took.
+  void gather_queue(const std::shared_ptr<gathering>& into);
+  void count_jobs(timestamp asked_at, std::size_t tries);
+  void counted(timestamp asked_at, std::optional<queue_stats> stats);
   [[nodiscard]] nlohmann::json status_of(const gathering& from, std::string_view name) const;
 
   std::vector<reader_actor> readers_;
   inspector_settings settings_;
   watched_actors watched_;
   std::size_t next_reader_ = 0;
-  /// The latest answer, and until when it serves.
+  bool draining_ = false;
+  /// The latest count, nothing if it failed, and until when it serves.
   std::optional<queue_stats> counted_;
   timestamp counted_until_;
+  /// Who waits for the count under way.
+  std::vector<std::shared_ptr<gathering>> count_waiters_;
 };
 
 } // namespace kcx

@@ -162,7 +162,6 @@ nlohmann::json describe(const node_context& context) {
           {"pid", ::getpid()},
           {"started_at", to_rfc3339(context.started_at)},
           {"data_dir", context.data.path().string()},
-          {"slots", context.slots.load()},
           {"http", context.http_url},
           {"inspect", context.inspect_url},
           {"limits", context.cgroups.detail}};
@@ -255,6 +254,7 @@ child_factories make_factories(node_context& context) {
     settings.node = describe(context);
     // Without a token: where the admin token lies is nobody's business.
     settings.node.erase("data_dir");
+    settings.slots = [&context] { return context.slots.load(); };
     settings.tokens = context.tokens;
     return parent.spawn<inspector>(others.readers, std::move(settings));
   };

@@ -176,10 +176,10 @@ CAF_TEST(a stop drains and then ends the children in reverse order) {
   auto pending = ask(root, stop_atom_v, stop_mode::drain);
   run();
   CAF_CHECK(take<outcome>(pending)->has_value());
-  CAF_CHECK_EQUAL(
-    events, journal({"drain http_bridge", "drain dispatcher", "workers stopped", "listeners closed", "stop inspector",
-                     "stop http_bridge", "stop webhook_sender", "stop scheduler", "stop worker_supervisor",
-                     "stop dispatcher", "stop log_hub", "stop reader", "stop reader", "stop database"}));
+  CAF_CHECK_EQUAL(events, journal({"drain http_bridge", "drain inspector", "drain dispatcher", "workers stopped",
+                                   "listeners closed", "stop inspector", "stop http_bridge", "stop webhook_sender",
+                                   "stop scheduler", "stop worker_supervisor", "stop dispatcher", "stop log_hub",
+                                   "stop reader", "stop reader", "stop database"}));
   CAF_CHECK(!ended);
 }
 

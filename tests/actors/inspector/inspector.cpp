@@ -97,6 +97,65 @@ CAF_TEST(jobs are counted once a second at the most) {
   CAF_CHECK_EQUAL(inspector.counts, 2);
 }
 
+CAF_TEST(whoever asks during a count joins it) {
+  inspector_harness inspector;
+  inspector.reader_silent = true;
+  std::vector<std::shared_ptr<std::optional<http::response>>> asked;
+  for (const char* path : {"/actors", "/metrics", "/readyz", "/actors"})
+    asked.push_back(inspector.ask("GET", path));
+  CAF_CHECK_EQUAL(inspector.counts, 1);
+  inspector.advance(1'001ms);
+  for (const auto& each : asked)
+    CAF_CHECK(each->has_value());
+}
+
+CAF_TEST(a count that failed is not begun again at once) {
+  inspector_harness inspector;
+  inspector.reader_silent = true;
+  inspector.ask("GET", "/actors");
+  inspector.now += 2s;
+  inspector.advance(1'001ms);
+  CAF_CHECK(body_of(*inspector.ask("GET", "/actors"))["queue"].is_null());
+  inspector.now += 1'999ms;
+  inspector.ask("GET", "/metrics");
+  CAF_CHECK_EQUAL(inspector.counts, 1);
+  inspector.now += 1ms;
+  inspector.reader_silent = false;
+  CAF_CHECK(!body_of(*inspector.ask("GET", "/actors"))["queue"].is_null());
+}
+
+CAF_TEST(the number of slots is that of now) {
+  inspector_harness inspector;
+  inspector.slots = 3;
+  CAF_CHECK_EQUAL(body_of(*inspector.ask("GET", "/actors"))["node"]["slots"].get<int>(), 3);
+}
+
+CAF_TEST(a node that drains is not ready) {
+  inspector_harness inspector;
+  inspector.start_draining();
+  const auto refused = inspector.ask("GET", "/readyz");
+  CAF_CHECK_EQUAL(status(refused), 503u);
+  CAF_CHECK_EQUAL(body_of(*refused)["code"].get<std::string>(), "draining");
+  CAF_CHECK_EQUAL(status(inspector.ask("GET", "/healthz")), 200u);
+}
+
+CAF_TEST(a commit that takes long makes no node unready) {
+  inspector_harness inspector;
+  inspector.database_silent = true;
+  const auto slot = inspector.ask("GET", "/readyz");
+  inspector.advance(900ms);
+  CAF_CHECK(!slot->has_value());
+  inspector.end_silence();
+  CAF_CHECK_EQUAL(status(slot), 200u);
+}
+
+CAF_TEST(an actor that ended in peace counts as no restart) {
+  inspector_harness inspector;
+  inspector.stop_and_replace();
+  const auto after = body_of(*inspector.ask("GET", "/actors"));
+  CAF_CHECK_EQUAL(entry(after, inspector.inspector_id())["restarts"].get<int>(), 0);
+}
+
 CAF_TEST(a replaced actor counts as a restart) {
   inspector_harness inspector;
   const auto before = body_of(*inspector.ask("GET", "/actors"));
@@ -144,7 +203,7 @@ CAF_TEST(health is told apart from readiness) {
   CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/readyz"))->status}, 200u);
   inspector.database_silent = true;
   const auto slot = inspector.ask("GET", "/readyz");
-  inspector.advance(101ms);
+  inspector.advance(1'001ms);
   CAF_REQUIRE(slot->has_value());
   CAF_CHECK_EQUAL((*slot)->status, 503u);
   CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/healthz"))->status}, 200u);

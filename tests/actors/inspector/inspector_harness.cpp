@@ -9,6 +9,8 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <caf/send.hpp>
 
+#include <utility>
+
 namespace kcx::test {
 
 namespace {
@@ -26,8 +28,10 @@ public:
     return {
       [this](status_atom) {
         auto promise = make_response_promise<actor_status>();
+        asked_.push_back(promise);
         if (!owner_->database_silent)
-          promise.deliver(actor_status{{"commits", 12}, {"operations", 48}, {"largest_batch", 9}});
+          for (auto& each : std::exchange(asked_, {}))
+            each.deliver(actor_status{{"commits", 12}, {"operations", 48}, {"largest_batch", 9}});
         return promise;
       },
       [this](fault_atom, const std::string& text) { fault(text); },
@@ -36,6 +40,7 @@ public:
 
 private:
   harness* owner_;
+  std::vector<caf::typed_response_promise<actor_status>> asked_;
 };
 
 reader_actor::behavior_type fake_reader(reader_actor::pointer self, harness* owner) {
@@ -101,10 +106,18 @@ struct inspector_harness::impl {
     inspector_settings settings;
     settings.tokens = tokens;
     settings.node = {{"version", "1.2.3"}};
+    settings.slots = [this] { return owner->slots; };
     settings.clock = [this] { return owner->now; };
     inspector = system.spawn<kcx::inspector>(std::vector{reader}, std::move(settings));
     caf::anon_send(inspector, rewire_atom_v, inspector::watched_actors{{"database", database}});
     settle();
+  }
+
+  void replace_inspector() {
+    // It stays allocated as long as somebody has its handle.
+    former.push_back(inspector);
+    settle();
+    start_inspector();
   }
 };
 
@@ -159,13 +172,25 @@ std::size_t inspector_harness::holders_of_database() const {
   return caf::actor_cast<caf::actor_control_block*>(impl_->database)->strong_refs;
 }
 
-void inspector_harness::crash_and_replace() {
-  // It stays allocated as long as somebody has its handle.
-  const auto former = impl_->inspector;
-  caf::anon_send(impl_->inspector, fault_atom_v, std::string{"for the test"});
+void inspector_harness::start_draining() {
+  caf::anon_send(impl_->inspector, drain_atom_v);
   impl_->settle();
-  impl_->start_inspector();
-  impl_->former.push_back(former);
+}
+
+void inspector_harness::end_silence() {
+  database_silent = false;
+  caf::anon_send(impl_->database, status_atom_v);
+  impl_->settle();
+}
+
+void inspector_harness::crash_and_replace() {
+  caf::anon_send(impl_->inspector, fault_atom_v, std::string{"for the test"});
+  impl_->replace_inspector();
+}
+
+void inspector_harness::stop_and_replace() {
+  caf::anon_send_exit(impl_->inspector, caf::exit_reason::user_shutdown);
+  impl_->replace_inspector();
 }
 
 } // namespace kcx::test

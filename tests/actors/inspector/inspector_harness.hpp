@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ public:
   timestamp now{std::chrono::seconds{100}};
   bool reader_silent = false;
   bool database_silent = false;
+  std::uint32_t slots = 1;
 
   /// The slot holds the answer once it came.
   std::shared_ptr<std::optional<http::response>> ask(const std::string& method, const std::string& path,
@@ -43,8 +45,14 @@ public:
   [[nodiscard]] std::uint64_t database_id() const;
   /// How many hold the fake database, the test included.
   [[nodiscard]] std::size_t holders_of_database() const;
+  /// As the root supervisor says it.
+  void start_draining();
+  /// The database is silent no more, and answers what it was asked meanwhile.
+  void end_silence();
   /// The inspector dies of a handler that throws, and another takes its place.
   void crash_and_replace();
+  /// It is told to end instead.
+  void stop_and_replace();
 
 private:
   struct impl;
