@@ -312,6 +312,10 @@ client::impl::attempt client::impl::read_response(const client_request& what, co
   for (const auto& field : parser->get())
     into.headers.add({field.name_string().data(), field.name_string().size()},
                      {field.value().data(), field.value().size()});
+  if (what.head_only) {
+    close();
+    return {std::nullopt, false, false};
+  }
   bool handed_on = piece != nullptr && into.status / 100 == 2;
   std::array<char, 64 * 1024> part;
   while (!parser->is_done()) {

@@ -41,6 +41,8 @@ struct client_request {
   std::string body;
   /// For the whole exchange; for `stream`, for the header and then between two pieces. Zero means no limit.
   std::chrono::milliseconds timeout{30'000};
+  /// The response is wanted without its body: what comes of that is not read, and the connection is closed.
+  bool head_only = false;
 };
 
 class client {

@@ -4,7 +4,6 @@
 #include "storage/webhook.hpp"
 
 #include <chrono>
-#include <cstddef>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -12,10 +11,8 @@
 namespace kcx::http {
 
 struct webhook_limits {
-  /// For everything: name, connection, TLS, answer.
+  /// For everything: name, connection, TLS, the answer's header.
   std::chrono::milliseconds timeout{10'000};
-  /// Of the answer, which nobody reads.
-  std::size_t answer_bytes = 64 * 1024;
   std::stop_token stop{};
 };
 
@@ -24,7 +21,7 @@ struct webhook_limits {
 [[nodiscard]] std::string webhook_signature(std::string_view secret, timestamp now, std::string_view body);
 
 /// POSTs the body with the fields Kcx-Event, Kcx-Delivery and, with a secret, Kcx-Signature. Follows no redirect.
-/// Tells the answer's status, or why none came; what follows from it is the caller's.
+/// Tells the answer's status, of whose body nothing is read, or why none came; what follows from it is the caller's.
 [[nodiscard]] delivery_try post_webhook(const delivery& what, timestamp now, const webhook_limits& limits);
 
 } // namespace kcx::http
