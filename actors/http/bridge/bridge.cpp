@@ -241,6 +241,17 @@ actor_status http_bridge::status() const {
           {"feeds", feeds_.size()}, {"uploads", uploads_.size()}, {"draining", draining_}};
 }
 
+void http_bridge::show_written(const call& ask, unsigned status) {
+  read<job_record>(
+    [this, ask, status](expected<job_record> job) {
+      if (job)
+        ask.answer_json(status, shown(*job));
+      else
+        ask.answer(unread_write(job.error()));
+    },
+    get_atom_v, ask.job);
+}
+
 nlohmann::json http_bridge::shown(const job_record& job) const {
   return to_api_json(job, settings_.clock());
 }
@@ -257,6 +268,10 @@ error unanswered_write(const caf::error& cause) {
   if (cause)
     text += " (" + caf::to_string(cause) + ")";
   return {ec::outcome_unknown, std::move(text), {}};
+}
+
+error unread_write(const error& cause) {
+  return {ec::outcome_unknown, "it was done, but what became of it could not be read: " + cause.message, {}};
 }
 
 error unanswered_read(const caf::error& cause) {

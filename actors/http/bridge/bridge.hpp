@@ -149,6 +149,8 @@ private:
   void write(const Handle& to, const receiver<T>& then, Ts&&... what);
   template <class T, class Handle, class... Ts>
   void write_within(std::chrono::milliseconds limit, const Handle& to, const receiver<T>& then, Ts&&... what);
+  /// Answers a write that was done with the job as it is now.
+  void show_written(const call& ask, unsigned status = 200);
   [[nodiscard]] nlohmann::json shown(const job_record& job) const;
   [[nodiscard]] nlohmann::json node_document() const;
 

@@ -220,15 +220,7 @@ void http_bridge::cancel(const call& ask) {
 void http_bridge::cancelled(const call& ask, const expected<transition_result>& result) {
   if (!result)
     return ask.answer(result.error());
-  const unsigned status = result->change.state == job_state::cancelling ? 202 : 200;
-  read<job_record>(
-    [this, ask, status](expected<job_record> job) {
-      if (job)
-        ask.answer_json(status, shown(*job));
-      else // It is cancelled all the same, and asking again is harmless.
-        ask.answer(job.error());
-    },
-    get_atom_v, ask.job);
+  show_written(ask, result->change.state == job_state::cancelling ? 202 : 200);
 }
 
 } // namespace kcx

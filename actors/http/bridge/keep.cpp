@@ -41,14 +41,7 @@ void http_bridge::discard(const call& ask) {
     [this, ask](outcome result) {
       if (!result)
         return ask.answer(result.error());
-      read<job_record>(
-        [this, ask](expected<job_record> job) {
-          if (job)
-            ask.answer_json(200, shown(*job));
-          else
-            ask.answer(job.error());
-        },
-        get_atom_v, ask.job);
+      show_written(ask);
     },
     discard_atom_v, ask.job);
 }

@@ -55,7 +55,7 @@ void http_bridge::show_queue(const call& ask, const outcome& result) {
   read<std::vector<queue_info>>(
     [ask](expected<std::vector<queue_info>> queues) {
       if (!queues)
-        return ask.answer(queues.error());
+        return ask.answer(unread_write(queues.error()));
       const auto found = std::ranges::find(*queues, ask.name, &queue_info::name);
       // One without jobs that is not paused is not listed.
       queue_info empty;

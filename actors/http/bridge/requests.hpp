@@ -9,6 +9,8 @@ namespace kcx {
 
 /// What is told when a write was not answered: it may have been carried out.
 [[nodiscard]] error unanswered_write(const caf::error& cause);
+/// What is told when a write was done, but what it made of the job could not be read for the answer.
+[[nodiscard]] error unread_write(const error& cause);
 /// What is told when no reader answered.
 [[nodiscard]] error unanswered_read(const caf::error& cause);
 

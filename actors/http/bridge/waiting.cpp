@@ -22,14 +22,7 @@ void http_bridge::patch_job(const call& ask) {
     [this, ask](expected<transition_result> changed) {
       if (!changed)
         return ask.answer(changed.error());
-      read<job_record>(
-        [this, ask](expected<job_record> job) {
-          if (job)
-            ask.answer_json(200, shown(*job));
-          else // It is changed all the same, and asking again is harmless.
-            ask.answer(job.error());
-        },
-        get_atom_v, ask.job);
+      show_written(ask);
     },
     update_atom_v, ask.job, std::move(*patch));
 }

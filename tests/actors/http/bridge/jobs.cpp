@@ -364,6 +364,22 @@ CAF_TEST(a long poll tells nothing once its token has expired) {
   CAF_CHECK_EQUAL(result->code(), "unauthorized");
 }
 
+CAF_TEST(a write that was done is told as such although its job cannot be read) {
+  bridge_harness bridge;
+  bridge.node.cancel_answer = moved(7, job_state::cancelled);
+  for (auto& silent : bridge.node.reader_silent)
+    silent = true;
+  for (const auto& answer :
+       {bridge.ask("POST", "/v1/jobs/7/cancel"), bridge.ask("POST", "/v1/dead-letters/7/discard"),
+        bridge.ask("PATCH", "/v1/jobs/7", {R"({"priority":1})", {{"Content-Type", "application/json"}}}),
+        bridge.ask("POST", "/v1/queues/slow/pause")}) {
+    bridge.advance(5'001ms);
+    bridge.advance(5'001ms);
+    CAF_CHECK_EQUAL(answer->code(), "outcome_unknown");
+    CAF_CHECK(answer->json().value("detail", "").find("it was done") == 0);
+  }
+}
+
 CAF_TEST(a reader that fails is passed over once) {
   bridge_harness bridge;
   bridge.node.jobs[7] = some_job(7, job_state::queued);
