@@ -229,6 +229,8 @@ using http_bridge_actor =
                    caf::reacts_to<enqueue_atom, http_exchange_ptr, submission>,
                    // To itself: a long poll's time is up, or a follower of a log is gone. 0: time to look round.
                    caf::reacts_to<expire_atom, std::uint64_t>,
+                   // From the server: nobody may wait for the answer to the request of this number any more.
+                   caf::reacts_to<unfollow_atom, std::uint64_t>,
                    // To itself: the logs of the attempts that this request reports are closed. True: it is about many.
                    caf::reacts_to<exchange_atom, http_exchange_ptr, remote_request, bool>,
                    // The node drains: takes no new job.

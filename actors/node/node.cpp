@@ -206,6 +206,10 @@ public:
       return connections.error();
     auto to_api = api_options(options_, context_.tokens);
     to_api.limits.connections = connections->api;
+    to_api.abandoned = [gate = context_.bridge_gate](std::uint64_t, std::uint64_t request) {
+      if (const auto bridge = gate->now())
+        caf::anon_send(bridge, unfollow_atom_v, request);
+    };
     auto api = listen_for(options_.http, "http", std::move(to_api), context_.bridge_gate);
     if (!api)
       return std::move(api).error();

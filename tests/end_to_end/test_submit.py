@@ -1,9 +1,11 @@
 """Submitting jobs over HTTP and seeing what became of them."""
 import datetime
+import http.client
 import os
 import re
 import signal
 import time
+import urllib.parse
 
 import pytest
 
@@ -281,3 +283,15 @@ def test_the_inspection_port_serves_a_page_metrics_and_health(node):
     assert metrics.status == 200 and metrics.headers["Content-Type"].startswith("text/plain")
     assert b"# TYPE kcx_" in metrics.body
     assert node.request("GET", "/healthz", base=node.inspect, token=False).status == 200
+
+
+def test_a_long_poll_whose_client_is_gone_frees_its_place(start_node):
+    node = start_node(slots=1)
+    job = node.submit(unique_sleep())
+    address = urllib.parse.urlsplit(node.url)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
+    connection.request("GET", f"/v1/jobs/{job['id']}?wait=5m", headers={"Authorization": f"Bearer {node.token}"})
+    waiting = lambda: node.actors("http_bridge")[0]["status"]["waiting"]
+    wait_until(lambda: waiting() == 1, what="the poll waits")
+    connection.close()
+    wait_until(lambda: waiting() == 0, 10, what="the poll has ended")

@@ -41,6 +41,7 @@ http_bridge::behavior_type http_bridge::make_behavior() {
     [this](http_atom, const http_exchange_ptr& exchange) { handle(exchange); },
     [this](enqueue_atom, const http_exchange_ptr& exchange, submission& asked) { store({exchange}, std::move(asked)); },
     [this](expire_atom, std::uint64_t id) { expire(id); },
+    [this](unfollow_atom, std::uint64_t request) { abandoned(request); },
     [this](exchange_atom, const http_exchange_ptr& ask, const remote_request& wanted, bool several) {
       exchange({ask, {}}, wanted, several);
     },

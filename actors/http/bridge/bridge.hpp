@@ -101,6 +101,8 @@ private:
   /// A long poll until a job is final.
   struct waiter {
     call ask;
+    /// How long it waits, from when its job is known to go on; 0 once that time runs.
+    std::chrono::milliseconds limit{0};
   };
 
   struct follower {
@@ -172,8 +174,10 @@ private:
   void list(const call& ask, bool dead_letters = false);
   void get(const call& ask);
   void wait_for(const call& ask, std::chrono::milliseconds limit);
-  /// Answers it if its job is final.
+  /// Answers it if its job is final; else its time runs from now on.
   void end_wait_if_final(std::uint64_t id);
+  /// The client of this request may be gone: if it is a long poll, it ends now.
+  void abandoned(std::uint64_t request);
   /// Answers it with the job as it is.
   void end_wait(std::uint64_t id);
   call take_waiter(std::map<std::uint64_t, waiter>::iterator at);

@@ -136,9 +136,8 @@ void http_bridge::wait_for(const call& ask, std::chrono::milliseconds limit) {
   if (waiters_.size() >= settings_.waiters)
     return ask.answer(http::problem(http::kinds::overloaded, "too many requests wait for jobs already"));
   const auto id = next_id_++;
-  waiters_.emplace(id, waiter{ask});
+  waiters_.emplace(id, waiter{ask, limit});
   by_job_.emplace(ask.job.value, id);
-  delayed_anon_send(http_bridge_actor{this}, limit, expire_atom_v, id);
   start_ticking();
   // Only now: whatever changes from here on is heard.
   end_wait_if_final(id);
@@ -151,8 +150,14 @@ void http_bridge::end_wait_if_final(std::uint64_t id) {
   read<job_record>(
     [this, id](expected<job_record> job) {
       const auto still = waiters_.find(id);
-      if (still == waiters_.end() || (job && !is_final(job->state)))
+      if (still == waiters_.end())
         return;
+      if (job && !is_final(job->state)) {
+        // A timer cannot be taken back: there is none for a job that had ended.
+        if (const auto limit = std::exchange(still->second.limit, std::chrono::milliseconds{0}); limit.count() > 0)
+          delayed_anon_send(http_bridge_actor{this}, limit, expire_atom_v, id);
+        return;
+      }
       const auto ask = take_waiter(still);
       if (job)
         answer_job(ask, *job);
@@ -175,6 +180,14 @@ void http_bridge::end_wait(std::uint64_t id) {
         ask.answer(job.error());
     },
     get_atom_v, ask.job);
+}
+
+void http_bridge::abandoned(std::uint64_t request) {
+  const auto found =
+    std::ranges::find_if(waiters_, [&](const auto& each) { return each.second.ask.request().id == request; });
+  // A client that still reads asks again.
+  if (found != waiters_.end())
+    end_wait(found->first);
 }
 
 http_bridge::call http_bridge::take_waiter(std::map<std::uint64_t, waiter>::iterator at) {

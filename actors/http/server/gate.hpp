@@ -30,13 +30,14 @@ public:
     to_ = Handle{};
   }
 
+  /// To whom requests go now; an invalid handle while it is closed.
+  [[nodiscard]] Handle now() {
+    const std::lock_guard lock{mutex_};
+    return to_;
+  }
+
   void handle(request ask, responder way_back) {
-    Handle to;
-    {
-      const std::lock_guard lock{mutex_};
-      to = to_;
-    }
-    if (to) {
+    if (const auto to = now()) {
       auto exchange = std::make_shared<http_exchange>(http_exchange{std::move(ask), std::move(way_back)});
       caf::anon_send(to, http_atom_v, http_exchange_ptr{std::move(exchange)});
     } else if (ask.path == "/healthz") {

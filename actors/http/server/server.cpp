@@ -252,21 +252,24 @@ void server::impl::on_sweep() {
 }
 
 // A session that waits for the handler neither reads nor writes, so a reset shows only here. A half-closed
-// connection is not one: its client still reads.
+// connection is none: its client may still read, and whoever made the handler decides how long it may wait.
 void server::impl::look_for_vanished_clients() {
   std::vector<pollfd> watched;
   std::vector<session*> owners;
   for (auto& [id, each] : core->sessions) {
     if (int descriptor = each->watched_descriptor(); descriptor >= 0) {
-      watched.push_back({descriptor, 0, 0});
+      watched.push_back({descriptor, POLLRDHUP, 0});
       owners.push_back(each);
     }
   }
   if (watched.empty() || ::poll(watched.data(), watched.size(), 0) <= 0)
     return;
-  for (std::size_t i = 0; i < watched.size(); ++i)
+  for (std::size_t i = 0; i < watched.size(); ++i) {
     if ((watched[i].revents & (POLLERR | POLLHUP)) != 0)
       owners[i]->abort();
+    else if ((watched[i].revents & POLLRDHUP) != 0)
+      owners[i]->sends_no_more();
+  }
 }
 
 // -- stopping ----------------------------------------------------------------

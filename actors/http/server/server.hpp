@@ -95,7 +95,8 @@ struct server_options {
   /// Called on the io thread once at the end of each turn of the loop in which the handler was called: what the
   /// handler gathered can go onward as one batch. Empty: nothing happens.
   std::function<void()> turn_ended;
-  /// Called on the io thread when a client goes away before its request (session_id, id) was answered.
+  /// Called on the io thread when a client goes away before its request (session_id, id) was answered, or closes its
+  /// sending side, as one that is gone does and one that still reads may. Once per request.
   std::function<void(std::uint64_t session, std::uint64_t request)> abandoned;
   /// Called on the io thread with a sentence for the log, at most once a second (e.g. out of file descriptors).
   std::function<void(std::string_view)> warn;

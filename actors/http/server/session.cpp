@@ -238,8 +238,8 @@ asio::awaitable<bool> session::answer() {
   bool keep = reader_->keep_alive();
   co_await wait_for_answer();
   if (gone_) {
-    if (!answer_ && core_->options.abandoned)
-      core_->options.abandoned(peer_.session_id, request_);
+    if (!answer_)
+      tell_abandoned();
     if (answer_ && answer_->stream)
       answer_->stream->cancel();
     end_body();
@@ -265,6 +265,7 @@ asio::awaitable<bool> session::answer() {
 
 asio::awaitable<void> session::wait_for_answer() {
   answer_.reset();
+  told_abandoned_ = false;
   enter(phase::waiting, std::nullopt);
   body_open_ = reader_->streamed();
   body_whole_ = !body_open_;
@@ -321,6 +322,16 @@ void session::abort() {
   gone_ = true;
   stream_->cut();
   wake_.notify(false);
+}
+
+void session::sends_no_more() {
+  if (!answer_ && ticket_ == 0)
+    tell_abandoned();
+}
+
+void session::tell_abandoned() {
+  if (!std::exchange(told_abandoned_, true) && core_->options.abandoned)
+    core_->options.abandoned(peer_.session_id, request_);
 }
 
 int session::watched_descriptor() noexcept {

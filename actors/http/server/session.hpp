@@ -60,6 +60,8 @@ public:
   void drain();
   /// The connection is dead or must die: everything ends, nothing is sent.
   void abort();
+  /// The client has closed its sending side: it is gone, or only reads.
+  void sends_no_more();
   /// The descriptor to watch for a vanished client while neither reading nor writing would show it; -1 otherwise.
   [[nodiscard]] int watched_descriptor() noexcept;
 
@@ -96,6 +98,7 @@ private:
   boost::asio::awaitable<void> linger();
 
   void write_head(const response& r, std::optional<std::uint64_t> size, bool chunked, bool keep);
+  void tell_abandoned();
   void enter(phase next, std::optional<std::chrono::milliseconds> limit);
   [[nodiscard]] std::string_view input() const noexcept;
   [[nodiscard]] bool reserve(std::size_t bytes);
@@ -123,6 +126,8 @@ private:
   bool expired_ = false;
   bool gone_ = false;
   bool fresh_ = true;
+  /// Whoever made the handler knows that nobody may wait for the answer.
+  bool told_abandoned_ = false;
 };
 
 } // namespace kcx::http

@@ -47,6 +47,7 @@ http::request made(const std::string& method, const std::string& target, ask_opt
     ask.headers.add("Authorization", "Bearer " + std::string{bridge_harness::token});
   ask.body = std::move(options.body);
   ask.incoming = std::move(options.incoming);
+  ask.id = options.id;
   return ask;
 }
 
@@ -246,6 +247,15 @@ void bridge_harness::change(job_id job, job_state state, std::int32_t attempt) {
 void bridge_harness::grew(std::uint64_t follower) {
   caf::anon_send(impl_->bridge, grew_atom_v, follower);
   impl_->settle();
+}
+
+void bridge_harness::abandon(std::uint64_t request) {
+  caf::anon_send(impl_->bridge, unfollow_atom_v, request);
+  impl_->settle();
+}
+
+std::size_t bridge_harness::timers() const {
+  return impl_->scheduler.clock().schedule().size();
 }
 
 void bridge_harness::start_draining() {

@@ -64,6 +64,8 @@ struct ask_options {
   /// Instead of the harness's own.
   std::string other_token{};
   std::shared_ptr<http::incoming_body> incoming{};
+  /// The request's number.
+  std::uint64_t id = 0;
 };
 
 class bridge_harness {
@@ -101,6 +103,8 @@ public:
   void change(job_id job, job_state state, std::int32_t attempt);
   /// As the hub says it.
   void grew(std::uint64_t follower);
+  /// As the server says it: the client of this request may be gone.
+  void abandon(std::uint64_t request);
   /// As the root supervisor says it.
   void start_draining();
   /// A handler of the bridge throws. Its handle stays in use, as in a server.
@@ -113,6 +117,8 @@ public:
   void replace_log_hub();
   /// How many hold the root supervisor, the test included.
   [[nodiscard]] std::size_t holders_of_root() const;
+  /// How many timers run.
+  [[nodiscard]] std::size_t timers() const;
   /// A number of the bridge's own status.
   [[nodiscard]] std::int64_t status(const std::string& key);
 

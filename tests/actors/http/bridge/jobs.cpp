@@ -343,6 +343,29 @@ CAF_TEST(more long polls than allowed are turned away) {
   CAF_CHECK_EQUAL(three->code(), "overloaded");
 }
 
+CAF_TEST(a long poll whose client may be gone is answered at once) {
+  bridge_harness bridge;
+  bridge.node.jobs[7] = some_job(7, job_state::running, 1);
+  const auto stays = bridge.ask("GET", "/v1/jobs/7?wait=30s", {.body = {}, .headers = {}, .id = 5});
+  const auto leaves = bridge.ask("GET", "/v1/jobs/7?wait=30s", {.body = {}, .headers = {}, .id = 6});
+  bridge.abandon(6);
+  bridge.abandon(7);
+  CAF_CHECK(!stays->came());
+  CAF_CHECK_EQUAL(leaves->json()["state"], "running");
+  CAF_CHECK_EQUAL(bridge.status("waiting"), 1);
+}
+
+CAF_TEST(a long poll for a job that has ended leaves no timer) {
+  bridge_harness bridge;
+  bridge.node.jobs[7] = some_job(7, job_state::succeeded, 1);
+  bridge.ask("GET", "/v1/jobs/7?wait=5m"); // There may be a tick from now on.
+  const auto before = bridge.timers();
+  bridge.ask("GET", "/v1/jobs/7");
+  const auto plain = bridge.timers() - before;
+  bridge.ask("GET", "/v1/jobs/7?wait=5m");
+  CAF_CHECK_EQUAL(bridge.timers(), before + 2 * plain);
+}
+
 CAF_TEST(a long poll ends with its token) {
   bridge_harness bridge;
   bridge.node.jobs[7] = some_job(7, job_state::running, 1);

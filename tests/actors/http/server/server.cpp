@@ -288,6 +288,31 @@ CAF_TEST(a client that resets while it waits is noticed) {
   CAF_CHECK(!reply(text_response(200, "late")));
 }
 
+CAF_TEST(a client that closes its sending side is told of once and still answered) {
+  desk waiting;
+  std::promise<std::uint64_t> told;
+  std::atomic<int> times{0};
+  server_options options;
+  options.timeouts.idle = 40ms;
+  options.abandoned = [&](std::uint64_t, std::uint64_t id) {
+    if (++times == 1)
+      told.set_value(id);
+  };
+  auto s = started([&](request, responder reply) { waiting.put(std::move(reply)); }, options);
+  raw_client client{s->port()};
+  client.send(get(*s, "/"));
+  auto reply = waiting.take();
+  client.half_close();
+  auto id = told.get_future();
+  CAF_REQUIRE(id.wait_for(10s) == std::future_status::ready);
+  CAF_CHECK_EQUAL(id.get(), 1u);
+  // Several looks at all clients later.
+  std::this_thread::sleep_for(60ms);
+  CAF_CHECK(reply(text_response(200, "yes")));
+  CAF_CHECK_EQUAL(client.read_reply().body, "yes");
+  CAF_CHECK_EQUAL(times.load(), 1);
+}
+
 // -- stopping ----------------------------------------------------------------
 
 CAF_TEST(a graceful stop finishes what is in flight and closes the rest) {
