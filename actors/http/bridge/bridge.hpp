@@ -243,6 +243,8 @@ private:
   void look_at(follower_id id);
   void look_at_job(follower_id id);
   void look_at_attempt(follower_id id);
+  /// The next tick looks again, unless the job is no more: then its follower is cut off.
+  void look_failed(follower_id id, const error& why);
   void finish_follower(follower_id id, std::int64_t bytes);
   void forget_follower(follower_id id);
   void grew(follower_id id);

@@ -137,7 +137,7 @@ void http_bridge::look_at_job(follower_id id) {
       if (found == followers_.end() || found->second.attempt != 0)
         return;
       if (!job)
-        found->second.look_again = true;
+        look_failed(id, job.error());
       else if (job->attempt > 0)
         begin_follow(id, job->attempt);
       else if (is_final(job->state))
@@ -158,9 +158,20 @@ void http_bridge::look_at_attempt(follower_id id) {
       else if (where)
         grew(id);
       else
-        found->second.look_again = true;
+        look_failed(id, where.error());
     },
     log_atom_v, each.job, each.attempt);
+}
+
+void http_bridge::look_failed(follower_id id, const error& why) {
+  auto& each = followers_.at(id);
+  if (why.code != ec::gone && why.code != ec::not_found) {
+    each.look_again = true;
+    return;
+  }
+  if (const auto body = each.body.lock())
+    body->fail();
+  forget_follower(id);
 }
 
 void http_bridge::finish_follower(follower_id id, std::int64_t bytes) {
@@ -176,10 +187,8 @@ void http_bridge::finish_follower(follower_id id, std::int64_t bytes) {
       const auto found = followers_.find(id);
       if (found == followers_.end())
         return;
-      if (!job) {
-        found->second.look_again = true;
-        return;
-      }
+      if (!job)
+        return look_failed(id, job.error());
       if (const auto alive = found->second.body.lock())
         alive->finish(static_cast<std::uint64_t>(bytes), http::json_text(shown(*job)));
       forget_follower(id);

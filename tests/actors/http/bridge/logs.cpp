@@ -304,3 +304,17 @@ CAF_TEST(a log that grows is followed no longer than until its token expires) {
   CAF_CHECK_EQUAL(body.take(), "");
   CAF_CHECK(body.failed());
 }
+
+CAF_TEST(a follower of a job that was removed is cut off) {
+  running_job job;
+  const auto result = job.bridge.ask("GET", "/v1/jobs/7/log?follow=1");
+  CAF_REQUIRE(result->came());
+  body_reader reader{*result->answer};
+  reader.take();
+  CAF_CHECK(!reader.failed());
+  job.bridge.node.jobs.clear();
+  job.bridge.node.log_bytes.clear();
+  job.bridge.replace_database(); // It looks at its job.
+  CAF_CHECK(reader.failed());
+  CAF_CHECK_EQUAL(job.bridge.status("followers"), 0);
+}
