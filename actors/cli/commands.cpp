@@ -26,7 +26,7 @@ int carry_out(const invocation& what) {
   case verb::artifacts: return show_artifacts(what);
   case verb::cancel: return cancel_jobs(what);
   case verb::events: return follow_events(what);
-  case verb::list: return list_jobs(what);
+  case verb::list: return list_jobs(what, "/v1/jobs", "no jobs\n");
   case verb::webhook_set: return set_webhook(what);
   case verb::webhook_list: return list_webhooks(what);
   case verb::webhook_remove: return remove_webhook(what);
@@ -42,7 +42,7 @@ int carry_out(const invocation& what) {
   case verb::remove: return remove_jobs(what);
   case verb::why: return explain(what);
   case verb::change: return change(what);
-  case verb::dead_letters_list: return list_dead_letters(what);
+  case verb::dead_letters_list: return list_jobs(what, "/v1/dead-letters", "no dead letters\n");
   case verb::dead_letters_requeue:
   case verb::dead_letters_discard: return requeue_or_discard(what);
   case verb::queues: return list_queues(what);

@@ -146,8 +146,9 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
 
 // -- list -------------------------------------------------------------------------------------------------------------
 
-std::string list_target(const list_flags& flags, std::int64_t limit, const std::string& cursor) {
-  auto target = "/v1/jobs?limit=" + std::to_string(limit);
+std::string list_target(const std::string& path, const list_flags& flags, std::int64_t limit,
+                        const std::string& cursor) {
+  auto target = path + "?limit=" + std::to_string(limit);
   std::string states;
   for (const auto& state : flags.states)
     states += (states.empty() ? "" : ",") + state;
@@ -237,7 +238,7 @@ int cancel_jobs(const invocation& what) {
   return flushed(code);
 }
 
-int list_jobs(const invocation& what) {
+int list_jobs(const invocation& what, const std::string& path, const char* if_none) {
   constexpr std::int64_t page_size = 200;
   node_client node{what.where};
   int code = exit_codes::success;
@@ -245,8 +246,9 @@ int list_jobs(const invocation& what) {
   json cursor;
   do {
     auto wanted = std::min(page_size, what.list.limit - static_cast<std::int64_t>(items.size()));
-    auto page = get_or_tell(what, node, "GET",
-                            list_target(what.list, wanted, cursor.is_string() ? cursor.get<std::string>() : ""), code);
+    auto page =
+      get_or_tell(what, node, "GET",
+                  list_target(path, what.list, wanted, cursor.is_string() ? cursor.get<std::string>() : ""), code);
     if (!page)
       return code;
     auto got = page->value("items", json::array());
@@ -257,7 +259,7 @@ int list_jobs(const invocation& what) {
     std::cout << dumped({{"items", items}, {"next_cursor", cursor}});
     return flushed(code);
   }
-  std::cout << jobs_text(items, look_of(STDOUT_FILENO));
+  std::cout << (items.empty() ? if_none : jobs_text(items, look_of(STDOUT_FILENO)));
   if (cursor.is_string() && !what.quiet)
     std::cerr << "there are more; --limit shows more than " << what.list.limit << '\n';
   return flushed(code);

@@ -7,7 +7,6 @@
 #include "actors/cli/view/text.hpp"
 #include "actors/http/message/message.hpp"
 
-#include <algorithm>
 #include <iostream>
 #include <unistd.h>
 #include <utility>
@@ -103,28 +102,6 @@ int cancel_matching(const invocation& what) {
     return counted(count_of(answer, "cancelled"), "job") + " cancelled, " +
            std::to_string(count_of(answer, "cancelling")) + " told to end";
   });
-}
-
-int list_dead_letters(const invocation& what) {
-  auto target = "/v1/dead-letters?limit=" + std::to_string(std::min<std::int64_t>(what.list.limit, 1'000));
-  const std::pair<const char*, const std::string*> words[] = {{"project", &what.list.project},
-                                                              {"queue", &what.list.queue},
-                                                              {"name", &what.list.name},
-                                                              {"label", &what.list.label},
-                                                              {"group", &what.list.group}};
-  for (const auto& [name, value] : words)
-    if (!value->empty())
-      target += '&' + std::string{name} + '=' + http::percent_encoded(*value);
-  node_client node{what.where};
-  int code = 0;
-  const auto page = get_or_tell(what, node, "GET", target, code);
-  if (!page)
-    return code;
-  const auto items = page->value("items", json::array());
-  std::cout << (what.json       ? dumped(*page)
-                : items.empty() ? "no dead letters\n"
-                                : jobs_text(items, look_of(STDOUT_FILENO)));
-  return flushed(code);
 }
 
 int requeue_or_discard(const invocation& what) {

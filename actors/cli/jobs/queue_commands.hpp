@@ -12,7 +12,6 @@ int explain(const invocation& what);
 int change(const invocation& what);
 /// Cancels what --state, --project … name.
 int cancel_matching(const invocation& what);
-int list_dead_letters(const invocation& what);
 int requeue_or_discard(const invocation& what);
 int list_queues(const invocation& what);
 int pause_or_resume(const invocation& what);

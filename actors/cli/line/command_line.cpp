@@ -75,6 +75,13 @@ void add_artifact_command(CLI::App& app, invocation& to) {
              "a number from 1");
 }
 
+void add_list_options(CLI::App& command, list_flags& list) {
+  add_filter(command, list);
+  add_value(
+    command, "--limit", "N", "At most N jobs [50]", list.limit,
+    [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");
+}
+
 /// Both at once could mean either of two sets of jobs.
 void require_ids_or_filter(const invocation& to, const char* command, const std::string& filter) {
   const bool filtered = to.list.given() || to.all;
@@ -144,7 +151,7 @@ void add_queue_commands(CLI::App& app, invocation& to) {
 
   auto& dead = add_group(app, "dead-letters", "Jobs that failed after the last of several attempts");
   auto& list = add_command(dead, to, "list", verb::dead_letters_list, "List them, newest first");
-  add_filter(list, to.list);
+  add_list_options(list, to.list);
   for (const auto& [name, what, description] :
        {std::tuple{"requeue", verb::dead_letters_requeue, "Submit them again, as new jobs"},
         {"discard", verb::dead_letters_discard, "Take them from the list"}}) {
@@ -237,10 +244,7 @@ void add_event_command(CLI::App& app, invocation& to) {
 
 void add_other_commands(CLI::App& app, invocation& to) {
   auto& list = add_command(app, to, "list", verb::list, "List jobs, newest first");
-  add_filter(list, to.list);
-  add_value(
-    list, "--limit", "N", "At most N jobs [50]", to.list.limit,
-    [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");
+  add_list_options(list, to.list);
 
   add_command(app, to, "dashboard", verb::dashboard, "Print an address that opens the dashboard with your rights")
     .footer(
