@@ -264,6 +264,16 @@ nlohmann::json http_bridge::node_document() const {
   return document;
 }
 
+bool http_bridge::refuse_if_draining(const call& ask, const char* refused) const {
+  if (draining_)
+    ask.answer(draining(refused));
+  return draining_;
+}
+
+error draining(const char* refused) {
+  return {ec::draining, std::string{"the node is stopping and "} + refused, {}};
+}
+
 error unanswered_write(const caf::error& cause) {
   std::string text = "the database did not confirm it: it may or may not have happened";
   if (cause)

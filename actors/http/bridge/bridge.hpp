@@ -155,6 +155,8 @@ private:
   void show_written(const call& ask, unsigned status = 200);
   [[nodiscard]] nlohmann::json shown(const job_record& job) const;
   [[nodiscard]] nlohmann::json node_document() const;
+  /// Answers a call that makes or hands out jobs; true if the node drains.
+  bool refuse_if_draining(const call& ask, const char* refused = "takes no new jobs") const;
 
   // -- handlers (bridge.cpp) -----------------------------------------------------------------------------------------
 

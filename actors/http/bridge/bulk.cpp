@@ -111,6 +111,8 @@ void http_bridge::act_on_many(const call& ask, bulk_action action) {
 }
 
 void http_bridge::next_bulk_page(const std::shared_ptr<bulk_run>& run) {
+  if (draining_ && run->action == bulk_action::requeue)
+    return fail_bulk(*run, draining("takes no new jobs"));
   const auto act = [this, run](std::vector<job_id> jobs) {
     if (jobs.empty())
       return end_bulk_page(run);

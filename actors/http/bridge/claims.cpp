@@ -74,8 +74,8 @@ error no_such_claim(const std::string& token) {
 // -- claiming ---------------------------------------------------------------------------------------------------------
 
 void http_bridge::claim_jobs(const call& ask) {
-  if (draining_)
-    return ask.answer({ec::draining, "the node is stopping and hands out no more jobs", {}});
+  if (refuse_if_draining(ask, "hands out no more jobs"))
+    return;
   auto body = http::optional_json_body(ask.request());
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));

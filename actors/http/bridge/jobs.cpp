@@ -43,8 +43,8 @@ bool names_etag(std::string_view header, std::string_view etag) {
 // -- submit -----------------------------------------------------------------------------------------------------------
 
 void http_bridge::submit(const call& ask) {
-  if (draining_)
-    return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
+  if (refuse_if_draining(ask))
+    return;
   if (ask.request().incoming)
     return submit_lines(ask);
   http::submission_rules rules{settings_.jobs_per_request, std::to_string(ask.who().token), settings_.clock};
@@ -63,8 +63,8 @@ void http_bridge::submit(const call& ask) {
 }
 
 void http_bridge::store(const call& ask, submission&& asked) {
-  if (draining_)
-    return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
+  if (refuse_if_draining(ask))
+    return;
   const bool several = asked.several;
   write<accepted_jobs>(
     peers_.database,

@@ -8,8 +8,8 @@
 namespace kcx {
 
 void http_bridge::retry(const call& ask, retry_what what) {
-  if (draining_)
-    return ask.answer({ec::draining, "the node is stopping and takes no new jobs", {}});
+  if (refuse_if_draining(ask))
+    return;
   // Passed over, it would promise that a second call makes no second job.
   if (ask.request().headers.find("Idempotency-Key"))
     return ask.answer(

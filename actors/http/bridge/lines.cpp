@@ -149,7 +149,7 @@ void http_bridge::store_lines(std::uint64_t id) {
   if (const auto why = settings_.tokens->ended(from.ask.who()); why && !chunk->asked.empty())
     return end_chunk(id, *chunk, *why);
   if (draining_ && !chunk->asked.empty())
-    return end_chunk(id, *chunk, error{ec::draining, "the node is stopping and takes no new jobs", {}});
+    return end_chunk(id, *chunk, draining("takes no new jobs"));
   if (chunk->asked.empty())
     return end_chunk(id, *chunk, submission_results{});
   from.storing = true;

@@ -7,6 +7,8 @@
 
 namespace kcx {
 
+/// What is told to a call that makes or hands out jobs while the node drains.
+[[nodiscard]] error draining(const char* refused);
 /// What is told when a write was not answered: it may have been carried out.
 [[nodiscard]] error unanswered_write(const caf::error& cause);
 /// What is told when a write was done, but what it made of the job could not be read for the answer.

@@ -80,6 +80,15 @@ CAF_TEST(a call about many jobs counts and lists what became of them) {
   CAF_CHECK_EQUAL(bridge.node.filters.back().states.size(), 2u);
 }
 
+CAF_TEST(a node that drains requeues no dead letters and discards them) {
+  bridge_harness bridge;
+  bridge.node.jobs[12] = some_job(12, job_state::failed, 2);
+  bridge.start_draining();
+  CAF_CHECK_EQUAL(bridge.post("/v1/dead-letters/requeue", "{}")->code(), "draining");
+  CAF_CHECK(bridge.node.bulks.empty());
+  CAF_CHECK_EQUAL(bridge.post("/v1/dead-letters/discard", "{}")->status(), 200u);
+}
+
 CAF_TEST(a call about many jobs must say which) {
   bridge_harness bridge;
   CAF_CHECK_EQUAL(bridge.post("/v1/jobs/cancel", "{}")->status(), 422u);
