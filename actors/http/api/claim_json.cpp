@@ -291,16 +291,16 @@ expected<claim_report> parse_reports(const json& document, claim_end how) {
   auto given = false;
   const auto read_item = [&](const json_place& at, const json& value) {
     auto& result = report.ended.emplace_back(unreported(how));
-    std::optional<lease_token> token;
+    auto named = false;
     read_fields(in, at, value, [&](const json_place& here, const json& member) {
       if (here.key != "token")
         return read_end_field(in, here, member, how, result);
-      token = read_token(in, here, member);
+      named = true;
+      if (const auto token = read_token(in, here, member))
+        name_claim(result, *token);
       return true;
     });
-    if (token)
-      name_claim(result, *token);
-    else if (value.is_object() && !value.contains("token"))
+    if (value.is_object() && !named)
       in.errors.add({&at, "token"}, "is missing");
     check_end(in, at, how, result);
   };

@@ -49,3 +49,12 @@ CAF_TEST(an end by exit code and signal at once names the signal) {
   CAF_CHECK_EQUAL(refused_fields(parse_reports(nlohmann::json::parse(many), claim_end::complete)),
                   pointers{"/items/1/signal"});
 }
+
+CAF_TEST(a report about many names the claim of each) {
+  for (const auto* item : {R"({"token":null})", "{}", R"({"token":null,"exit_code":0})"}) {
+    const auto many = nlohmann::json::parse(R"({"items":[)" + std::string{item} + "]}");
+    for (const auto how : {claim_end::complete, claim_end::fail})
+      if (how == claim_end::complete || !many["items"][0].contains("exit_code"))
+        CAF_CHECK_EQUAL(refused_fields(parse_reports(many, how)), pointers{"/items/0/token"});
+  }
+}
