@@ -25,6 +25,23 @@ expected<unique_fd> open_file(const std::filesystem::path& path) {
 
 } // namespace
 
+// What is behind the limit of the head belongs to the tail already, though nothing was cut yet. The head may have ended
+// a little earlier than this, at the end of a line.
+void log_writer::find_head() {
+  if (size_ < head_limit_ && records_ < max_records_)
+    return;
+  auto first = std::min(first_record_from(head_limit_), max_records_);
+  const auto begin_of = [this](std::uint64_t number) {
+    log_record record;
+    return number < records_ && load(number, record) ? record.offset : size_;
+  };
+  if (first > 0 && begin_of(first) > head_limit_)
+    --first;
+  head_end_ = begin_of(first);
+  head_records_ = first;
+  tail_record_ = first;
+}
+
 expected<log_writer> log_writer::resume(const std::filesystem::path& data_file, log_bounds bounds) {
   auto data = open_file(data_file);
   if (!data)
@@ -52,7 +69,7 @@ expected<log_writer> log_writer::resume(const std::filesystem::path& data_file, 
   writer.gap_end_ = last.gap_end;
   writer.lost_ = (last.flags & log_bytes_lost) != 0 ? 1 : 0;
   if (writer.gap_end_ == 0) {
-    writer.end_head_if_full();
+    writer.find_head();
     return writer;
   }
   writer.head_end_ = header.gap_begin;

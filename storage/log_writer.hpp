@@ -98,6 +98,7 @@ private:
   bool recovered(std::int64_t now_ms);
   void end_head() noexcept;
   void end_head_if_full();
+  void find_head();
   void enforce_limit(std::int64_t now_ms);
   void cut(std::uint64_t first_kept, std::uint64_t gap_end, std::int64_t now_ms);
   void mark_cut(std::uint64_t first_kept, std::int64_t now_ms);

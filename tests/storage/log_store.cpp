@@ -292,6 +292,22 @@ CAF_TEST(a log goes on behind the line of its cut) {
   CAF_CHECK_EQUAL(text.find(cut_mark), text.rfind(cut_mark));
 }
 
+CAF_TEST(a log that goes on in its second half keeps to its limit) {
+  {
+    auto log = writer(4'096);
+    for (int i = 0; i < 480; ++i)
+      log.append(log_stream::out, 0, "seven..\n", 1000);
+    log.flush(1000);
+  }
+  CAF_CHECK_EQUAL(value_of(reader().extent()).gap_end, 0u);
+  auto log = value_of(log_writer::resume(file, log_bounds{4'096, 0}));
+  for (int i = 0; i < 1'000; ++i)
+    log.append(log_stream::out, 0, "seven..\n", 2000);
+  const auto sizes = log.close(2000);
+  CAF_CHECK_LESS_OR_EQUAL(sizes.stored, 4'096u + 150u);
+  CAF_CHECK_EQUAL(read_all(reader()).find("seven.."), 0u);
+}
+
 CAF_TEST(records step over the gap) {
   auto log = writer(8 << 10);
   for (std::uint64_t i = 0; i < 2000; ++i)
