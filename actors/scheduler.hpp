@@ -22,6 +22,8 @@ struct scheduler_options {
   /// Between two checkpoints of the write-ahead log; the database makes more of its own under load.
   std::chrono::milliseconds checkpoint_interval{30'000};
   std::chrono::milliseconds request_timeout{10'000};
+  /// The answer alone tells whose files must go: whoever does not wait for it leaves them to the next start.
+  std::chrono::milliseconds removal_timeout = std::chrono::hours{1};
 
   /// Which final jobs are kept. A state without a rule is kept for ever.
   retention_policy retention;

@@ -196,6 +196,27 @@ CAF_TEST(what need not be kept is removed in rounds with pauses) {
   caf::anon_send_exit(keeper, caf::exit_reason::kill);
 }
 
+CAF_TEST(files of removed jobs go although the database was slow to answer) {
+  std::vector<job_id> files;
+  scheduler_options options;
+  options.clock = [this] { return wall; };
+  options.retention[job_state::succeeded].age = 1h;
+  options.remove_files = [&files](const std::vector<removed_job>& jobs) {
+    for (const auto& each : jobs)
+      files.push_back(each.id);
+  };
+  const scheduler_actor keeper = sys.spawn<scheduler>(database_handle, options);
+  settle();
+  pass(20ms);
+  CAF_REQUIRE_EQUAL(database->removals.size(), 1u);
+  auto slow = next(database->removals);
+  pass(10min);
+  slow.answer(std::vector<removed_job>{{{3}, 1}});
+  settle();
+  CAF_CHECK((files == std::vector<job_id>{{3}}));
+  caf::anon_send_exit(keeper, caf::exit_reason::kill);
+}
+
 CAF_TEST(a new retention holds from the next look on and short times are looked at more often) {
   scheduler_options options;
   options.clock = [this] { return wall; };
