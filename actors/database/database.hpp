@@ -86,12 +86,12 @@ private:
   outcome settle();
   actor_status status() const;
 
-  // -- leases and offers (database_leases.cpp) ------------------------------------------------------------------------
+  // -- leases and offers (leases.cpp) ---------------------------------------------------------------------------------
   void load_leases();
   expected<exchange_result> exchange(const work_exchange& wanted);
   expected<transition_result> finish_leased(attempt_result result);
   caf::typed_response_promise<expected<std::vector<renewal>>> renew(const std::vector<lease_token>& tokens);
-  expected<std::vector<renewal>> confirm(std::vector<renewal> answers, const std::vector<attempt_key>& first);
+  expected<std::vector<renewal>> confirm(std::vector<renewal> answers, const std::vector<lease_token>& tokens);
   expected<job_grant> grant_of(const lease_token& token);
   void sweep(bool renewals_are_in);
   void expire(const std::vector<attempt_key>& gone);

@@ -88,7 +88,7 @@ expected<transition_result> database::finish_leased(attempt_result result) {
 caf::typed_response_promise<expected<std::vector<renewal>>> database::renew(const std::vector<lease_token>& tokens) {
   const auto at = options_.boot_clock();
   std::vector<renewal> answers;
-  std::vector<attempt_key> first;
+  auto first = false;
   for (const auto& token : tokens) {
     auto& answer = answers.emplace_back();
     auto* lease = leases_.find(token.key, token.nonce);
@@ -99,27 +99,39 @@ caf::typed_response_promise<expected<std::vector<renewal>>> database::renew(cons
     leases_.renew(*lease, at);
     answer.lease = lease->held.lease;
     answer.cancel = cancelling_.contains(token.key.job);
-    if (!lease->held.confirmed)
-      first.push_back(token.key);
+    first = first || !lease->held.confirmed;
   }
-  if (!first.empty())
-    return write<expected<std::vector<renewal>>>([&] { return confirm(std::move(answers), first); });
+  if (first)
+    return write<expected<std::vector<renewal>>>([&] { return confirm(std::move(answers), tokens); });
   auto promise = make_response_promise<expected<std::vector<renewal>>>();
   promise.deliver(expected<std::vector<renewal>>{std::move(answers)});
   return promise;
 }
 
-expected<std::vector<renewal>> database::confirm(std::vector<renewal> answers, const std::vector<attempt_key>& first) {
-  for (const auto key : first) {
-    if (auto stored = store_->confirm_start(key, now()); !stored)
-      return std::move(stored).error();
+expected<std::vector<renewal>> database::confirm(std::vector<renewal> answers, const std::vector<lease_token>& tokens) {
+  std::vector<lease_token> stored;
+  std::optional<error> failure;
+  for (std::size_t i = 0; i < tokens.size() && !failure; ++i) {
+    const auto* lease = leases_.find(tokens[i].key, tokens[i].nonce);
+    if (lease == nullptr || lease->held.confirmed)
+      continue;
+    const auto confirmed = store_->confirm_start(tokens[i].key, now());
+    if (confirmed)
+      stored.push_back(tokens[i]);
+    else if (confirmed.error().code == ec::stale_attempt) // Its end is in the open batch.
+      answers[i].failure = confirmed.error();
+    else
+      failure = confirmed.error();
   }
-  batch_.add([this, first](const error* failure) {
-    for (const auto key : first) {
-      if (const auto* lease = leases_.find(key); failure == nullptr && lease != nullptr)
-        leases_.find(key, lease->held.nonce)->held.confirmed = true;
-    }
-  });
+  // Also where a later one failed, unless that undid them: they have started, and must not count as never started.
+  if (!stored.empty() && store_->in_transaction())
+    batch_.add([this, stored](const error* undone) {
+      for (const auto& token : stored)
+        if (auto* lease = leases_.find(token.key, token.nonce); undone == nullptr && lease != nullptr)
+          lease->held.confirmed = true;
+    });
+  if (failure)
+    return *std::move(failure);
   return answers;
 }
 

@@ -168,6 +168,41 @@ CAF_TEST(a confirmation that was not stored is made again) {
   CAF_CHECK_EQUAL(script.calls, (std::vector<std::string>{"confirm_start", "commit"}));
 }
 
+CAF_TEST(one stale token among those renewed at once concerns no other) {
+  start();
+  for (const std::int64_t job : {1, 2, 3})
+    claim(job, 2s);
+  script.spared_operations = 1;
+  script.fail_operation = error{ec::stale_attempt, "scripted", {}};
+  std::vector<lease_token> tokens;
+  for (const std::int64_t job : {1, 2, 3})
+    tokens.push_back({lease_of(job, 0ms).key, lease_of(job, 0ms).nonce});
+  auto pending = ask(db, renew_atom_v, tokens);
+  consume_messages();
+  const auto reply = take<expected<std::vector<renewal>>>(pending);
+  CAF_REQUIRE(reply && *reply);
+  CAF_CHECK(!(*reply)->at(0).failure && (*reply)->at(1).failure && !(*reply)->at(2).failure);
+  pass(2s);
+  CAF_REQUIRE_EQUAL(ended(), (ids{1, 2, 3}));
+  CAF_CHECK(script.finished[0].outcome == attempt_outcome::lease_expired);
+  CAF_CHECK(script.finished[1].outcome == attempt_outcome::not_started);
+  CAF_CHECK(script.finished[2].outcome == attempt_outcome::lease_expired);
+}
+
+CAF_TEST(a start that was stored counts although a later one of its batch failed) {
+  start();
+  claim(1, 2s);
+  claim(2, 2s);
+  script.spared_operations = 1;
+  script.fail_operation = error{ec::storage_failed, "scripted", {}};
+  anon_send(db, renew_atom_v, std::vector<lease_token>{{lease_of(1, 0ms).key, 101}, {lease_of(2, 0ms).key, 102}});
+  consume_messages();
+  pass(2s);
+  CAF_REQUIRE_EQUAL(ended(), (ids{1, 2}));
+  CAF_CHECK(script.finished[0].outcome == attempt_outcome::lease_expired);
+  CAF_CHECK(script.finished[1].outcome == attempt_outcome::not_started);
+}
+
 CAF_TEST(a log proves a start that was never confirmed) {
   start();
   claim(1, 1s);
