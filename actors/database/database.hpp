@@ -106,7 +106,8 @@ private:
   // -- batch
   // -------------------------------------------------------------------------------------------------------------
 
-  /// Runs `op` in the open transaction and promises its result for after the commit; an error is answered at once.
+  /// Runs `op` in the open transaction and promises its result for after the commit. So it does with an error that may
+  /// rest on what is not committed yet; any other is answered at once.
   template <class Reply, class Op>
   caf::typed_response_promise<Reply> write(Op op);
   /// The same, but joins a commit that others need.
@@ -191,8 +192,10 @@ caf::typed_response_promise<Reply> database::run(Op op) {
   auto result = std::make_shared<Reply>(op());
   if (!*result) {
     check_transaction(result->error());
-    promise.deliver(std::move(*result));
-    return promise;
+    if (batch_.empty()) {
+      promise.deliver(std::move(*result));
+      return promise;
+    }
   }
   batch_.add([promise, result](const error* failure) mutable {
     promise.deliver(failure == nullptr ? std::move(*result) : Reply{*failure});

@@ -118,12 +118,30 @@ CAF_TEST(one failing operation fails alone) {
   script.fail_operation = error{ec::storage_failed, "scripted", {}};
   auto second = enqueue();
   run();
-  auto good = take<jobs_reply>(second); // It was answered first: its error needs no commit.
-  CAF_REQUIRE(good);
-  CAF_CHECK(!*good);
-  CAF_CHECK_EQUAL(good->error().code == ec::storage_failed, true);
   CAF_CHECK(take<jobs_reply>(first)->has_value());
+  const auto bad = take<jobs_reply>(second);
+  CAF_REQUIRE(bad);
+  CAF_CHECK(!*bad && bad->error().code == ec::storage_failed);
   CAF_CHECK_EQUAL(script.calls.back(), "commit");
+}
+
+CAF_TEST(a refusal that may rest on what is not committed waits for the commit and fails with it) {
+  script.spared_operations = 1;
+  auto cancelled = ask(db, cancel_atom_v, job_id{1}, std::string{"me"});
+  script.fail_operation = error{ec::not_ready, "scripted", {}};
+  script.fail_commit = error{ec::storage_failed, "scripted", {}};
+  auto refused = ask(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
+  run();
+  CAF_CHECK(take<expected<transition_result>>(cancelled)->error().code == ec::storage_failed);
+  CAF_CHECK(take<expected<job_grant>>(refused)->error().code == ec::storage_failed);
+}
+
+CAF_TEST(a refusal that rests on nothing new is answered at once) {
+  script.fail_operation = error{ec::not_ready, "scripted", {}};
+  auto refused = ask(db, claim_atom_v, claim_request{job_id{1}, "node/1", 7});
+  expect((claim_atom, claim_request), from(self).to(db));
+  CAF_CHECK(take<expected<job_grant>>(refused)->error().code == ec::not_ready);
+  run();
 }
 
 CAF_TEST(a full disk that rolls the transaction back fails every operation in it) {
