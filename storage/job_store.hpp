@@ -248,6 +248,9 @@ public:
   /// With an idempotency key that its owner used before, nothing is stored and the first answer given; fails with
   /// idempotency_conflict if something else was sent then.
   [[nodiscard]] virtual expected<accepted_jobs> submit(const submission& asked, timestamp now) = 0;
+  /// That first answer, if there is one; fails as submit() does. Writes nothing.
+  [[nodiscard]] virtual expected<std::optional<accepted_jobs>> submitted_before(const idempotency_key& once,
+                                                                                timestamp now) = 0;
 
   /// submit() of an array; answers its jobs.
   [[nodiscard]] expected<std::vector<job_record>> insert(std::span<const job_spec> specs, timestamp now) {

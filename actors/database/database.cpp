@@ -143,7 +143,7 @@ outcome database::admit() {
 
 expected<accepted_jobs> database::enqueue(const submission& asked) {
   if (auto admitted = admit(); !admitted)
-    return admitted.error();
+    return refused(asked, admitted.error());
   // Whether a start time lies ahead is the wall clock's to say; order is now()'s.
   const bool timed = std::ranges::any_of(asked.specs, [](const auto& each) { return each.run_at.has_value(); });
   const auto at = timed ? options_.clock() : now();
@@ -154,6 +154,16 @@ expected<accepted_jobs> database::enqueue(const submission& asked) {
       return std::move(handed).error();
   }
   return accepted;
+}
+
+expected<accepted_jobs> database::refused(const submission& asked, const error& why) {
+  // What was stored before needs no room.
+  if (!asked.once)
+    return why;
+  auto before = store_->submitted_before(*asked.once, now());
+  if (!before)
+    return std::move(before).error();
+  return *before ? expected<accepted_jobs>{std::move(**before)} : why;
 }
 
 expected<submission_results> database::enqueue_each(const submissions& asked) {

@@ -61,6 +61,8 @@ private:
   /// Whether there is room for new work. Says it once when that changes.
   outcome admit();
   expected<accepted_jobs> enqueue(const submission& asked);
+  /// The first answer to what comes again; else the refusal.
+  expected<accepted_jobs> refused(const submission& asked, const error& why);
   expected<submission_results> enqueue_each(const submissions& asked);
   expected<job_grant> claim(const claim_request& request);
   /// A job that ended instead (job_grant::ended) is told of here, and not_ready.

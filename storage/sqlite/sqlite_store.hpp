@@ -55,6 +55,7 @@ public:
   expected<follow_up> settle(timestamp now, std::size_t limit) override;
   expected<accepted_jobs> submit(const submission& asked, timestamp now) override;
   expected<job_grant> claim(const claim_request& request, timestamp now) override;
+  expected<std::optional<accepted_jobs>> submitted_before(const idempotency_key& once, timestamp now) override;
   outcome confirm_start(attempt_key key, timestamp now) override;
   outcome record_step(attempt_key key, const step_record& step) override;
   expected<transition_result> finish(const attempt_result& result, timestamp now) override;
@@ -111,7 +112,7 @@ private:
   void replace(const std::vector<job_id>& holders, timestamp now, accepted_jobs& accepted);
   /// Does so for all jobs of a submission at once, as far as the holders stood before it.
   void replace_holders(const std::vector<job_spec>& specs, timestamp now, accepted_jobs& accepted);
-  expected<bool> answer_again(const idempotency_key& once, timestamp now, accepted_jobs& accepted);
+  expected<std::optional<accepted_jobs>> answer_again(const idempotency_key& once, timestamp now);
   void keep_answer(const idempotency_key& once, timestamp now, accepted_jobs& accepted);
   std::optional<timestamp> forget_answers(timestamp now);
   outcome room_in_group(const std::string& group, job_id job, std::int32_t limit);

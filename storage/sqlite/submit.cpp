@@ -139,15 +139,26 @@ std::vector<job_need> sqlite_store::predecessors(const job_spec& spec) {
 
 // -- answering again --------------------------------------------------------------------------------------------------
 
-expected<bool> sqlite_store::answer_again(const idempotency_key& once, timestamp now, accepted_jobs& accepted) {
+expected<std::optional<accepted_jobs>> sqlite_store::answer_again(const idempotency_key& once, timestamp now) {
   auto row = db_->use(sql::select_answer);
   if (!row.bind(once.owner, once.key).step() || row.time(1) + answers_kept <= now)
-    return false;
+    return std::optional<accepted_jobs>{};
   if (row.text(0) != once.digest)
     return error{ec::idempotency_conflict, "this idempotency key was used for another submission", {}};
+  accepted_jobs accepted;
   accepted.answer = {row.number(2), row.text(3), row.text(4)};
   accepted.repeated = true;
-  return true;
+  return std::optional{std::move(accepted)};
+}
+
+expected<std::optional<accepted_jobs>> sqlite_store::submitted_before(const idempotency_key& once, timestamp now) {
+  if (unusable_)
+    return *unusable_;
+  try {
+    return answer_again(once, now);
+  } catch (...) {
+    return failed();
+  }
 }
 
 void sqlite_store::keep_answer(const idempotency_key& once, timestamp now, accepted_jobs& accepted) {
@@ -191,11 +202,11 @@ expected<accepted_jobs> sqlite_store::submit(const submission& asked, timestamp 
   return write(parts::several, [&]() -> expected<accepted_jobs> {
     accepted_jobs accepted;
     if (asked.once) {
-      const auto again = answer_again(*asked.once, now, accepted);
+      auto again = answer_again(*asked.once, now);
       if (!again)
-        return again.error();
+        return std::move(again).error();
       if (*again)
-        return accepted;
+        return std::move(**again);
     }
     if (auto fit = check_refs(asked.specs, asked.several); !fit)
       return std::move(fit).error();

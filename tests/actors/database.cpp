@@ -182,6 +182,21 @@ CAF_TEST(without room new work is refused and what runs comes to its end) {
   CAF_CHECK(take<jobs_reply>(taken)->has_value());
 }
 
+CAF_TEST(without room a submission that comes again gets its first answer) {
+  room = false;
+  auto again = some_jobs(1);
+  again.once = idempotency_key{"me", "k", "d", {}};
+  auto refused = ask(db, enqueue_atom_v, again);
+  run();
+  CAF_CHECK(take<jobs_reply>(refused)->error().code == ec::storage_full);
+  script.kept_answer = stored_answer{201, "/v1/jobs/1", "job 1"};
+  auto answered = ask(db, enqueue_atom_v, again);
+  run();
+  const auto reply = take<jobs_reply>(answered);
+  CAF_REQUIRE(reply && *reply);
+  CAF_CHECK((*reply)->repeated && (*reply)->answer->body == "job 1");
+}
+
 CAF_TEST(a failed commit fails every operation in it and tells nobody) {
   script.fail_commit = error{ec::storage_failed, "scripted", {}};
   auto listener = sys.spawn([](change_listener_actor::pointer) -> change_listener_actor::behavior_type {

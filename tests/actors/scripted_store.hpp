@@ -27,6 +27,8 @@ struct store_script {
   /// What follows, commit by commit.
   std::deque<follow_up> follow_ups;
   std::vector<leased_attempt> leased;
+  /// The answer that is kept for every idempotency key.
+  std::optional<stored_answer> kept_answer;
   /// Results that were to be stored, in order.
   std::vector<attempt_result> finished;
   bool open = false;
@@ -72,6 +74,14 @@ public:
       accepted.jobs.push_back(job);
     }
     return accepted;
+  }
+  expected<std::optional<accepted_jobs>> submitted_before(const idempotency_key&, timestamp) override {
+    if (!script_.kept_answer)
+      return std::optional<accepted_jobs>{};
+    accepted_jobs before;
+    before.answer = script_.kept_answer;
+    before.repeated = true;
+    return std::optional{before};
   }
   expected<job_grant> claim(const claim_request& request, timestamp) override {
     if (auto failure = begin("claim"))
