@@ -120,14 +120,16 @@ using reader_actor =
                    caf::replies_to<log_atom, job_id, std::int32_t>::with<expected<log_location>>,
                    // Queues that have unfinished jobs or are paused, by name.
                    caf::replies_to<queues_atom>::with<expected<std::vector<queue_info>>>,
-                   // Which other jobs hold this one back.
+                   // One of them, or one of this name without jobs.
+                   caf::replies_to<queues_atom, std::string>::with<expected<queue_info>>,
+                   // Which other jobs hold this one back, or the pause of its queue.
                    caf::replies_to<why_atom, job_id>::with<expected<job_blockers>>,
                    // Changes of state behind a number, in order.
                    caf::replies_to<events_atom, event_filter>::with<expected<event_page>>,
                    caf::replies_to<token_atom>::with<expected<std::vector<token_record>>>,
                    // The webhooks of projects, by name.
                    caf::replies_to<webhook_atom>::with<expected<std::vector<project_webhook>>>,
-                   // Deliveries that are to be sent by that time, some at a time.
+                   // Deliveries that are to be sent by that time, some at a time and a few to one receiver.
                    caf::replies_to<deliver_atom, timestamp>::with<expected<due_deliveries>>,
                    caf::replies_to<deliver_atom, delivery_filter>::with<expected<delivery_page>>,
                    caf::replies_to<stats_atom>::with<expected<queue_stats>>>::extend_with<status_actor>;

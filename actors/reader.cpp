@@ -6,6 +6,8 @@ namespace {
 
 /// Deliveries per answer: more than are sent at the same time, so that a slow receiver does not hide the others.
 constexpr std::size_t due_at_once = 200;
+/// More than are on their way to one receiver at a time: those are among them.
+constexpr std::size_t due_to_one = 16;
 
 } // namespace
 
@@ -20,10 +22,11 @@ reader::behavior_type reader::make_behavior() {
     [this](events_atom, const event_filter& filter) { return source_->events(filter); },
     [this](token_atom) { return source_->tokens(); },
     [this](webhook_atom) { return source_->webhooks(); },
-    [this](deliver_atom, timestamp now) { return source_->due(now, due_at_once); },
+    [this](deliver_atom, timestamp now) { return source_->due(now, due_at_once, due_to_one); },
     [this](deliver_atom, const delivery_filter& filter) { return source_->deliveries(filter); },
     [this](stats_atom) { return source_->stats(); },
     [this](queues_atom) { return source_->queues(); },
+    [this](queues_atom, const std::string& name) { return source_->queue(name); },
     [this](why_atom, job_id job) { return source_->blockers(job); },
     [](status_atom) { return actor_status::object(); },
     [this](fault_atom, const std::string& text) { fault(text); },

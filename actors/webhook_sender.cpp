@@ -13,11 +13,6 @@ namespace {
 constexpr std::chrono::milliseconds recovery_pause{1'000};
 constexpr std::chrono::milliseconds shortest_wait{10};
 
-/// Scheme, host and port.
-std::string receiver_of(std::string_view url) {
-  return std::string{url.substr(0, url.find_first_of("/?", url.find("://") + 3))};
-}
-
 } // namespace
 
 webhook_sender::webhook_sender(caf::actor_config& cfg, database_actor database, std::vector<reader_actor> readers,
@@ -143,6 +138,7 @@ void webhook_sender::tried(delivery_try result) {
   const auto tries = found->second.tries + 1;
   result.at = options_.clock();
   if (result.status && *result.status / 100 == 2) {
+  result.tries = found->second.tries;
     ++delivered_;
   } else if (tries < options_.tries) {
     ++failures_;

@@ -48,13 +48,17 @@ struct queue_stats {
   std::int64_t wal_bytes = 0;
 };
 
+struct queue_pause {
+  timestamp at{};
+  std::string by;
+};
+
 /// A queue that has unfinished jobs or is paused.
 struct queue_info {
   std::string name;
   std::int64_t queued = 0;
   std::int64_t running = 0;
-  std::optional<timestamp> paused_at{};
-  std::string paused_by;
+  std::optional<queue_pause> paused{};
 };
 
 /// A need of a blocked job that has not ended.
@@ -64,7 +68,7 @@ struct open_need {
   job_state state = job_state::queued;
 };
 
-/// Which other jobs hold a waiting one back.
+/// Which other jobs hold a waiting one back, or the pause of its queue.
 struct job_blockers {
   /// The first few.
   std::vector<open_need> needs{};
@@ -73,6 +77,7 @@ struct job_blockers {
   std::int64_t group_held = 0;
   job_id group_next{};
   std::int32_t group_limit = 0;
+  std::optional<queue_pause> paused{};
 };
 
 /// One change of a job's state, among those of all jobs.
@@ -114,9 +119,13 @@ public:
   [[nodiscard]] virtual expected<job_page> jobs(const job_filter& filter) = 0;
   /// The log sizes of one attempt (of the latest with attempt 0); an attempt that still runs has bytes = -1.
   [[nodiscard]] virtual expected<std::pair<attempt_key, log_summary>> log_of(job_id id, std::int32_t attempt) = 0;
+  /// These two count, which takes time in proportion to the jobs: where it took long they may be as old as 20 times
+  /// that.
   [[nodiscard]] virtual expected<queue_stats> stats() = 0;
   /// By name.
   [[nodiscard]] virtual expected<std::vector<queue_info>> queues() = 0;
+  /// One of them as it is now, or one of this name without jobs.
+  [[nodiscard]] virtual expected<queue_info> queue(const std::string& name) = 0;
   /// Fails as job() does.
   [[nodiscard]] virtual expected<job_blockers> blockers(job_id id) = 0;
   /// Changes of state of the jobs that are there; those of a removed job went with it.
@@ -125,8 +134,9 @@ public:
   [[nodiscard]] virtual expected<std::vector<token_record>> tokens() = 0;
   /// Of projects, by name.
   [[nodiscard]] virtual expected<std::vector<project_webhook>> webhooks() = 0;
-  /// At most `limit` deliveries that are to be sent, the one that waited longest first, with secrets.
-  [[nodiscard]] virtual expected<due_deliveries> due(timestamp now, std::size_t limit) = 0;
+  /// At most `limit` deliveries that are to be sent, and `of_one_receiver` to one, those that waited longest first,
+  /// with secrets. Fewer where very many wait.
+  [[nodiscard]] virtual expected<due_deliveries> due(timestamp now, std::size_t limit, std::size_t of_one_receiver) = 0;
   [[nodiscard]] virtual expected<delivery_page> deliveries(const delivery_filter& filter) = 0;
 };
 

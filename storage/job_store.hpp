@@ -343,7 +343,7 @@ public:
   [[nodiscard]] virtual outcome put_webhook(const std::string& project, const webhook_spec& hook, timestamp now) = 0;
   /// Fails with not_found if the project has none. What is in the outbox is sent all the same.
   [[nodiscard]] virtual outcome remove_webhook(const std::string& project) = 0;
-  /// Notes how a try went. A delivery that is gone, or no longer pending, is passed over.
+  /// Notes how a try went. A delivery that is gone, no longer pending, or to be sent anew since, is passed over.
   [[nodiscard]] virtual outcome note_delivery(const delivery_try& tried) = 0;
   /// Has it sent again, from the first try on. Fails with not_found.
   [[nodiscard]] virtual outcome redeliver(std::int64_t id, timestamp now) = 0;

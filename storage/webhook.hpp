@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kcx {
@@ -59,6 +60,9 @@ struct delivery {
   std::string failure{};
 };
 
+/// Whom a delivery goes to: scheme, host and port of its URL.
+[[nodiscard]] std::string receiver_of(std::string_view url);
+
 /// How a try went.
 struct delivery_try {
   std::int64_t id = 0;
@@ -68,6 +72,8 @@ struct delivery_try {
   delivery_state state = delivery_state::delivered;
   /// Of one that stays pending.
   std::optional<timestamp> next_at{};
+  /// Of the delivery, as they were read before it was sent.
+  std::int32_t tries = 0;
 };
 
 struct due_deliveries {

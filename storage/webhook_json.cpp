@@ -150,6 +150,10 @@ expected<webhook_spec> parse_webhook(const json& document) {
   return spec;
 }
 
+std::string receiver_of(std::string_view url) {
+  return std::string{url.substr(0, url.find_first_of("/?", url.find("://") + 3))};
+}
+
 json to_json(const project_webhook& hook) {
   auto shown = show_webhook(hook.what);
   shown["project"] = hook.project;

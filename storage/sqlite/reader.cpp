@@ -1,16 +1,10 @@
 #include "storage/sqlite/reader.hpp"
 
-#include "storage/sqlite/connection.hpp"
+#include "storage/sqlite/reader_statements.hpp"
 #include "storage/sqlite/rows.hpp"
-#include "storage/sqlite/schema.hpp"
-#include "storage/sqlite/statements.hpp"
-
-#include <nlohmann/json.hpp>
+#include "storage/sqlite/sqlite_reader.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <sqlite3.h>
-#include <system_error>
 
 namespace kcx {
 
@@ -18,23 +12,8 @@ namespace sqlite {
 
 namespace {
 
-constexpr std::size_t largest_page = 1'000;
 /// How many ids one step of a filtered search covers, before the clock is looked at.
 constexpr std::int64_t window = 20'000;
-/// How many lanes the search for the oldest queued job looks at.
-constexpr int most_heads = 1'000;
-
-/// One read transaction: everything inside it sees the same moment.
-class snapshot {
-public:
-  explicit snapshot(connection& db) : db_{db} { db_.use(sql::begin_read).run(); }
-  ~snapshot() { sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
-  snapshot(const snapshot&) = delete;
-  snapshot& operator=(const snapshot&) = delete;
-
-private:
-  connection& db_;
-};
 
 /// The SQL of a filtered search, newest first: fixed pieces only, the values are bound by bind_filter.
 std::string search_text(const job_filter& filter) {
@@ -71,95 +50,7 @@ void bind_filter(cursor& rows, const job_filter& filter, std::int64_t below, std
   rows.bind(static_cast<std::int64_t>(limit));
 }
 
-/// A row of deliveries without its secret parts.
-delivery read_delivery(const cursor& row) {
-  delivery read;
-  read.id = row.integer(0);
-  read.job = job_id{row.integer(1)};
-  read.event = read_state(row, 2);
-  read.url = row.text(3);
-  const auto state = parse_delivery_state(row.text(4));
-  if (!state)
-    throw bad_value{"a delivery has the state " + row.text(4)};
-  read.state = *state;
-  read.tries = row.number(5);
-  read.created_at = row.time(6);
-  read.next_at = row.optional_time(7);
-  read.last_at = row.optional_time(8);
-  read.status = row.optional_number(9);
-  read.failure = row.text(10);
-  return read;
-}
-
-/// What is told, from the columns behind the secret.
-std::string body_of(const cursor& row, const delivery& what) {
-  const auto text_or_null = [&](int column, const char* none) {
-    const auto text = row.text(column);
-    return text == none ? nlohmann::json() : nlohmann::json(text);
-  };
-  const auto exit_code = row.optional_number(19);
-  return nlohmann::json{{"event", "job." + std::string{to_string(what.event)}},
-                        {"job", what.job.value},
-                        {"state", to_string(what.event)},
-                        {"at", to_rfc3339(what.created_at)},
-                        {"version", row.integer(12)},
-                        {"name", row.text(13)},
-                        {"project", row.text(14)},
-                        {"queue", row.text(15)},
-                        {"reason", text_or_null(16, "none")},
-                        {"message", text_or_null(17, "")},
-                        {"attempt", row.integer(18)},
-                        {"exit_code", exit_code ? nlohmann::json(*exit_code) : nlohmann::json()},
-                        {"worker", text_or_null(20, "")},
-                        {"retry_of", row.is_null(21) ? nlohmann::json() : nlohmann::json(row.integer(21))}}
-    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-std::vector<job_state> read_events(std::string_view list) {
-  std::vector<job_state> events;
-  for (const auto state : webhook_states())
-    if (list.find("," + std::string{to_string(state)} + ",") != std::string_view::npos)
-      events.push_back(state);
-  return events;
-}
-
-std::int64_t file_bytes(const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto bytes = std::filesystem::file_size(file, ignored);
-  return ignored ? 0 : static_cast<std::int64_t>(bytes);
-}
-
 } // namespace
-
-class sqlite_reader final : public job_reader {
-public:
-  sqlite_reader(std::unique_ptr<connection> db, std::chrono::milliseconds limit) : db_{std::move(db)}, limit_{limit} {}
-
-  expected<job_record> job(job_id id) override;
-  expected<job_page> jobs(const job_filter& filter) override;
-  expected<std::pair<attempt_key, log_summary>> log_of(job_id id, std::int32_t attempt) override;
-  expected<queue_stats> stats() override;
-  expected<std::vector<queue_info>> queues() override;
-  expected<job_blockers> blockers(job_id id) override;
-  expected<event_page> events(const event_filter& filter) override;
-  expected<std::vector<token_record>> tokens() override;
-  expected<std::vector<project_webhook>> webhooks() override;
-  expected<due_deliveries> due(timestamp now, std::size_t limit) override;
-  expected<delivery_page> deliveries(const delivery_filter& filter) override;
-
-private:
-  template <class Query>
-  auto read(Query&& query) -> decltype(query()) {
-    return guarded(*db_, [&]() {
-      const work_limit limit{*db_, limit_};
-      const snapshot view{*db_};
-      return query();
-    });
-  }
-
-  std::unique_ptr<connection> db_;
-  std::chrono::milliseconds limit_;
-};
 
 expected<job_record> sqlite_reader::job(job_id id) {
   return read([&]() -> expected<job_record> {
@@ -228,65 +119,15 @@ expected<std::pair<attempt_key, log_summary>> sqlite_reader::log_of(job_id id, s
   });
 }
 
-expected<queue_stats> sqlite_reader::stats() {
-  return read([&]() -> expected<queue_stats> {
-    queue_stats stats;
-    for (const auto* sql : {sql::count_final, sql::count_held}) {
-      auto rows = db_->use(sql);
-      while (rows.step())
-        stats.jobs_by_state[read_state(rows, 0)] = rows.integer(1);
-    }
-    for (const auto& [state, sql] : {std::pair{job_state::queued, sql::count_queued},
-                                     {job_state::scheduled, sql::count_scheduled},
-                                     {job_state::blocked, sql::count_blocked}}) {
-      auto row = db_->use(sql);
-      if (row.step() && row.integer(0) > 0)
-        stats.jobs_by_state[state] = row.integer(0);
-    }
-    lane_name lane;
-    for (auto seen = 0; seen < most_heads && next_lane(*db_, lane); ++seen) {
-      auto head = db_->use(sql::select_lane_head);
-      const auto at = head.bind(lane.project, lane.queue, lane.labels).step() ? head.optional_time(0) : std::nullopt;
-      if (at && (!stats.oldest_queued_at || *at < *stats.oldest_queued_at))
-        stats.oldest_queued_at = at;
-    }
-    stats.database_bytes = file_bytes(db_->file());
-    stats.wal_bytes = file_bytes(db_->file().string() + "-wal");
-    return stats;
-  });
-}
-
-expected<std::vector<queue_info>> sqlite_reader::queues() {
-  return read([&]() -> expected<std::vector<queue_info>> {
-    std::map<std::string, queue_info> found;
-    for (const auto& [sql, member] : {std::pair{sql::count_queued_by_queue, &queue_info::queued},
-                                      std::pair{sql::count_held_by_queue, &queue_info::running}}) {
-      auto rows = db_->use(sql);
-      while (rows.step())
-        found[rows.text(0)].*member = rows.integer(1);
-    }
-    auto paused = db_->use(sql::select_paused);
-    while (paused.step()) {
-      auto& queue = found[paused.text(0)];
-      queue.paused_at = paused.time(1);
-      queue.paused_by = paused.text(2);
-    }
-    std::vector<queue_info> queues;
-    for (auto& [name, queue] : found) {
-      queue.name = name;
-      queues.push_back(std::move(queue));
-    }
-    return queues;
-  });
-}
-
 expected<job_blockers> sqlite_reader::blockers(job_id id) {
   constexpr std::int64_t most_needs = 20;
   return read([&]() -> expected<job_blockers> {
     job_blockers found;
-    auto job = db_->use(sql::select_group_of);
+    auto job = db_->use(sql::select_held_back);
     if (!job.bind(id).step())
       return missing_job(*db_, id);
+    if (!job.is_null(2))
+      found.paused = queue_pause{job.time(2), job.text(3)};
     if (!job.is_null(0)) {
       auto group = db_->use(sql::select_group);
       group.bind(job.text(0)).step();
@@ -341,53 +182,6 @@ expected<std::vector<token_record>> sqlite_reader::tokens() {
       tokens.push_back({rows.integer(0), std::move(what), rows.time(4), rows.optional_time(8)});
     }
     return tokens;
-  });
-}
-
-// -- webhooks ---------------------------------------------------------------------------------------------------------
-
-expected<std::vector<project_webhook>> sqlite_reader::webhooks() {
-  return read([&]() -> expected<std::vector<project_webhook>> {
-    std::vector<project_webhook> hooks;
-    auto rows = db_->use(sql::select_webhooks);
-    while (rows.step())
-      hooks.push_back(
-        {rows.text(0), {rows.text(1), {}, read_events(rows.text(3))}, rows.integer(2) != 0, rows.time(4)});
-    return hooks;
-  });
-}
-
-expected<due_deliveries> sqlite_reader::due(timestamp now, std::size_t limit) {
-  return read([&]() -> expected<due_deliveries> {
-    due_deliveries found;
-    auto rows = db_->use(sql::select_due_deliveries);
-    rows.bind(now, static_cast<std::int64_t>(limit));
-    while (rows.step()) {
-      found.items.push_back(read_delivery(rows));
-      found.items.back().secret = rows.text(11);
-      found.items.back().body = body_of(rows, found.items.back());
-    }
-    auto next = db_->use(sql::select_next_delivery);
-    if (next.bind(now).step())
-      found.next_at = next.optional_time(0);
-    return found;
-  });
-}
-
-expected<delivery_page> sqlite_reader::deliveries(const delivery_filter& filter) {
-  return read([&]() -> expected<delivery_page> {
-    const auto limit = std::clamp<std::size_t>(filter.limit, 1, largest_page);
-    auto rows = db_->use(filter.job ? sql::select_deliveries_of_job : sql::select_deliveries);
-    rows.bind(filter.before.value_or(std::numeric_limits<std::int64_t>::max()),
-              filter.state ? std::optional{to_string(*filter.state)} : std::nullopt, static_cast<std::int64_t>(limit));
-    if (filter.job)
-      rows.bind(*filter.job);
-    delivery_page page;
-    while (rows.step())
-      page.items.push_back(read_delivery(rows));
-    if (page.items.size() == limit)
-      page.next = page.items.back().id;
-    return page;
   });
 }
 

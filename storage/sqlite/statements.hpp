@@ -1,5 +1,6 @@
-/// Every statement that the store and the readers run, one constant each, with what it does and the index that serves
-/// it. Parameters are bound in order. Statements that change a state say so in their WHERE: a lost race changes no row.
+/// Every statement that the store runs, one constant each, with what it does and the index that serves it; those that
+/// only readers run are in reader_statements.hpp. Parameters are bound in order. Statements that change a state say so
+/// in their WHERE: a lost race changes no row.
 #pragma once
 
 namespace kcx::sqlite::sql {
@@ -45,9 +46,9 @@ inline constexpr const char* select_by_key =
 /// What is still held of these jobs (a JSON array of ids) lets go of its key. By rowid.
 inline constexpr const char* give_keys_away =
   "UPDATE jobs SET key_given = 1 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'cancelling'";
-/// Jobs whose processes may still live, of one unique key. jobs_held.
+/// Jobs whose processes may still live, of one unique key. jobs_held_keys.
 inline constexpr const char* select_held_by_key =
-  "SELECT id FROM jobs INDEXED BY jobs_held WHERE state IN ('running', 'cancelling') AND unique_key = ?";
+  "SELECT id FROM jobs INDEXED BY jobs_held_keys WHERE state IN ('running', 'cancelling') AND unique_key = ?";
 inline constexpr const char* insert_spec = "INSERT INTO job_specs (job, spec, secret_names) VALUES (?, ?, ?)";
 inline constexpr const char* insert_secrets = "INSERT INTO job_secrets (job, secrets) VALUES (?, ?)";
 
@@ -92,8 +93,6 @@ inline constexpr const char* unblock_if_blocked =
 inline constexpr const char* skip_if_blocked =
   "UPDATE jobs SET state = 'skipped', reason = 'need_failed', message = ?2, changed_at = ?3, finished_at = ?3, "
   "wait_until = NULL, version = version + 1 WHERE id = ?1 AND state = 'blocked'";
-/// jobs_blocked, alone.
-inline constexpr const char* count_blocked = "SELECT count(*) FROM jobs WHERE state = 'blocked'";
 
 // -- groups -----------------------------------------------------------------------------------------------------------
 
@@ -314,9 +313,6 @@ inline constexpr const char* remove_token = "DELETE FROM tokens WHERE id = ?";
 /// By rowid.
 inline constexpr const char* touch_token =
   "UPDATE tokens SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
-inline constexpr const char* select_tokens =
-  "SELECT id, name, digest, scopes, created_at, created_by, expires_at, rate_limit, last_used_at FROM tokens "
-  "ORDER BY id";
 
 // -- webhooks ---------------------------------------------------------------------------------------------------------
 
@@ -329,13 +325,10 @@ inline constexpr const char* put_webhook =
 inline constexpr const char* copy_webhook_secret =
   "UPDATE webhooks SET secret = (SELECT secret FROM webhooks WHERE job = ?2) WHERE job = ?1";
 inline constexpr const char* remove_webhook = "DELETE FROM webhooks WHERE project = ?";
-inline constexpr const char* select_webhooks =
-  "SELECT project, url, secret IS NOT NULL, events, created_at FROM webhooks WHERE project IS NOT NULL "
-  "ORDER BY project";
-/// By rowid.
+/// By rowid. With other tries than were read, a redelivery was asked for meanwhile.
 inline constexpr const char* note_delivery =
   "UPDATE deliveries SET state = ?2, tries = tries + 1, last_at = ?3, status = ?4, failure = ?5, next_at = ?6 "
-  "WHERE id = ?1 AND state = 'pending'";
+  "WHERE id = ?1 AND state = 'pending' AND tries = ?7";
 /// By rowid, twice: nobody asks for what was told of a job that is gone.
 inline constexpr const char* forget_delivery =
   "DELETE FROM deliveries WHERE id = ?1 AND next_at IS NULL AND NOT EXISTS "
@@ -343,21 +336,6 @@ inline constexpr const char* forget_delivery =
 /// By rowid.
 inline constexpr const char* redeliver =
   "UPDATE deliveries SET state = 'pending', tries = 0, next_at = ?2 WHERE id = ?1";
-/// The index on next_at.
-inline constexpr const char* select_due_deliveries =
-  "SELECT id, job, event, url, state, tries, created_at, next_at, last_at, status, failure, secret, "
-  "version, name, project, queue, reason, message, attempt, exit_code, worker, retry_of "
-  "FROM deliveries WHERE next_at <= ? ORDER BY next_at LIMIT ?";
-/// The same.
-inline constexpr const char* select_next_delivery = "SELECT min(next_at) FROM deliveries WHERE next_at > ?";
-/// By rowid; a missing filter is NULL.
-inline constexpr const char* select_deliveries =
-  "SELECT id, job, event, url, state, tries, created_at, next_at, last_at, status, failure FROM deliveries "
-  "WHERE id < ?1 AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3";
-/// The same of one job. The index on job.
-inline constexpr const char* select_deliveries_of_job =
-  "SELECT id, job, event, url, state, tries, created_at, next_at, last_at, status, failure FROM deliveries "
-  "WHERE job = ?4 AND id < ?1 AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3";
 
 // -- reading ----------------------------------------------------------------------------------------------------------
 
@@ -367,22 +345,6 @@ inline constexpr const char* select_job = "SELECT " KCX_JOB_COLUMNS " FROM jobs 
 inline constexpr const char* select_steps =
   "SELECT step, state, exit_code, signal, started_at, finished_at FROM steps WHERE job = ? AND attempt = ? "
   "ORDER BY step";
-/// By the unique index on (job, seq).
-inline constexpr const char* select_history =
-  "SELECT at, state, reason, cause, attempt, worker FROM history WHERE job = ? ORDER BY seq";
-/// Changes of all jobs behind a number and up to another. By rowid of history, then that of jobs; a missing filter is
-/// NULL and does not filter.
-inline constexpr const char* select_events =
-  "SELECT h.number, h.job, j.name, j.project, j.queue, h.at, h.state, h.reason, h.cause, h.attempt, h.worker "
-  "FROM history h CROSS JOIN jobs j ON j.id = h.job WHERE h.number > ?1 AND h.number <= ?2 "
-  "AND (?3 IS NULL OR j.project = ?3) AND (?4 IS NULL OR j.queue = ?4) ORDER BY h.number LIMIT ?5";
-/// The same of one job. By the unique index on (job, seq).
-inline constexpr const char* select_events_of_job =
-  "SELECT h.number, h.job, j.name, j.project, j.queue, h.at, h.state, h.reason, h.cause, h.attempt, h.worker "
-  "FROM history h CROSS JOIN jobs j ON j.id = h.job WHERE h.job = ?6 AND h.number > ?1 AND h.number <= ?2 "
-  "AND (?3 IS NULL OR j.project = ?3) AND (?4 IS NULL OR j.queue = ?4) ORDER BY h.number LIMIT ?5";
-/// The highest number ever given to a change.
-inline constexpr const char* select_last_event = "SELECT seq FROM sqlite_sequence WHERE name = 'history'";
 /// By rowid.
 inline constexpr const char* select_log = "SELECT state, attempt, log_bytes, log_cut FROM jobs WHERE id = ?";
 /// The highest id ever given: what is not above it and not there was removed.
@@ -391,35 +353,5 @@ inline constexpr const char* insert_highest_id = "INSERT INTO sqlite_sequence (n
 inline constexpr const char* page_count = "PRAGMA page_count";
 inline constexpr const char* select_highest_id = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'";
 inline constexpr const char* select_node_id = "SELECT node_id FROM node";
-
-/// jobs_final, alone.
-inline constexpr const char* count_final =
-  "SELECT state, count(*) FROM jobs WHERE state IN " KCX_FINAL_STATES " GROUP BY state";
-/// jobs_ready, alone.
-inline constexpr const char* count_queued_by_queue =
-  "SELECT queue, count(*) FROM jobs WHERE state = 'queued' GROUP BY queue";
-/// jobs_held.
-inline constexpr const char* count_held_by_queue =
-  "SELECT queue, count(*) FROM jobs WHERE state IN ('running', 'cancelling') GROUP BY queue";
-/// jobs_ready, alone.
-inline constexpr const char* count_queued = "SELECT count(*) FROM jobs WHERE state = 'queued'";
-/// jobs_scheduled.
-inline constexpr const char* count_scheduled = "SELECT count(*) FROM jobs WHERE state = 'scheduled'";
-/// jobs_held.
-inline constexpr const char* count_held =
-  "SELECT state, count(*) FROM jobs WHERE state IN ('running', 'cancelling') GROUP BY state";
-/// When the job at the head of a lane was queued: the oldest one is among the heads, unless priorities moved it, and
-/// that is enough for a gauge. jobs_ready.
-inline constexpr const char* select_lane_head =
-  "SELECT queued_at FROM jobs INDEXED BY jobs_ready WHERE state = 'queued' AND project = ? AND queue = ? "
-  "AND labels = ? ORDER BY order_key LIMIT 1";
-/// Needs of a job that have not ended. One that it also replaces stands there twice, and its own condition (the highest
-/// by name) tells more. open_needs_of, then by rowid.
-inline constexpr const char* select_open_needs =
-  "SELECT need, max(condition), state FROM open_needs JOIN jobs ON id = need WHERE job = ? GROUP BY need "
-  "ORDER BY need LIMIT ?";
-inline constexpr const char* count_open_needs = "SELECT count(DISTINCT need) FROM open_needs WHERE job = ?";
-/// By rowid.
-inline constexpr const char* select_group_of = "SELECT grp, group_limit FROM jobs WHERE id = ?";
 
 } // namespace kcx::sqlite::sql

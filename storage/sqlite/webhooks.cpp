@@ -1,4 +1,4 @@
-// The part of the store that keeps webhooks and their outbox. Deliveries are written by a trigger (schema.cpp).
+// The part of the store that keeps webhooks and their outbox. Deliveries are written by a trigger (migrations.cpp).
 #include "storage/sqlite/sqlite_store.hpp"
 
 namespace kcx::sqlite {
@@ -40,7 +40,7 @@ outcome sqlite_store::remove_webhook(const std::string& project) {
 outcome sqlite_store::note_delivery(const delivery_try& tried) {
   return write(parts::several, [&]() -> outcome {
     db_->use(sql::note_delivery)
-      .bind(tried.id, to_string(tried.state), tried.at, tried.status, tried.failure, tried.next_at)
+      .bind(tried.id, to_string(tried.state), tried.at, tried.status, tried.failure, tried.next_at, tried.tries)
       .run();
     db_->use(sql::forget_delivery).bind(tried.id).run();
     return done{};

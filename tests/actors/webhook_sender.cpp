@@ -63,6 +63,7 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer, outbox* box) {
 
 /// Stands for the database as far as the sender knows it.
 caf::behavior fake_database(caf::event_based_actor*, outbox* box) {
+    [=](queues_atom, const std::string&) { return expected<queue_info>{none}; },
   return {
     [=](subscribe_atom, const change_listener_actor&) { ++box->subscriptions; },
     [](status_atom) { return actor_status::object(); },

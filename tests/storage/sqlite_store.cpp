@@ -1,7 +1,7 @@
 // The conformance suite on SQLite, and what only SQLite's store has: triggers, secrets in a table of their own.
 #define CAF_SUITE sqlite_store
 #include "storage/sqlite/reader.hpp"
-#include "storage/sqlite/statements.hpp"
+#include "storage/sqlite/reader_statements.hpp"
 #include "storage/sqlite/store.hpp"
 #include "tests/support/files.hpp"
 
@@ -277,7 +277,7 @@ CAF_TEST(every statement of the queue is served by an index) {
         {sql::select_final, "jobs_final"},
         {sql::forget_answers, "answers_by_age"},
         {sql::select_oldest_answer, "answers_by_age"},
-        {sql::select_held_by_key, "jobs_held"},
+        {sql::select_held_by_key, "jobs_held_keys (unique_key=?)"},
         {sql::select_dependents, "PRIMARY KEY"},
         {sql::has_open_needs, "open_needs_of"},
         {sql::count_blocked, "COVERING INDEX jobs_blocked"},
@@ -292,9 +292,40 @@ CAF_TEST(every statement of the queue is served by an index) {
         {sql::count_held_by_queue, "jobs_held"}}) {
     const auto text = plan(sql);
     CAF_MESSAGE(sql << ": " << text);
+        {sql::count_lane, "COVERING INDEX jobs_ready (state=? AND project=? AND queue=? AND labels=?)"},
+        {sql::count_held_of_queue, "jobs_held"},
+        {sql::select_due_deliveries, "deliveries_due"},
+        {sql::select_undelivered, "deliveries_undelivered (state=? AND rowid<?)"},
     CAF_CHECK(text.find(index) != std::string::npos);
   }
-  CAF_CHECK_EQUAL(plan(sql::select_ready).find("TEMP B-TREE"), std::string::npos);
+  for (const auto* sql : {sql::select_ready, sql::count_queued_by_queue, sql::select_undelivered})
+    CAF_CHECK_EQUAL(plan(sql).find("TEMP B-TREE"), std::string::npos);
+}
+
+CAF_TEST(a count may take longer than another query and is kept for a while then) {
+  fill(file(), 200'000, "NULL", "NULL");
+  const auto began = std::chrono::steady_clock::now();
+  CAF_CHECK_EQUAL(must(reader().stats()).jobs_by_state[job_state::queued], 200'000);
+  const auto took = std::chrono::steady_clock::now() - began;
+  // A limit that the count passes.
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(took / 2);
+  auto impatient = must(open_sqlite_reader(file(), std::max(limit, 1ms)));
+  CAF_CHECK_EQUAL(must(impatient->stats()).jobs_by_state[job_state::queued], 200'000);
+  add();
+  must(store().commit());
+  CAF_CHECK_EQUAL(must(impatient->stats()).jobs_by_state[job_state::queued], 200'000);
+}
+
+CAF_TEST(what failed is found among any number of deliveries) {
+  {
+    SQLite::Database raw{file().string(), SQLite::OPEN_READWRITE};
+    raw.exec("WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 300000) "
+             "INSERT INTO deliveries (job, event, version, name, project, queue, reason, message, attempt, url, "
+             "created_at, state) SELECT n, 'failed', 1, '', 'p', 'q', 'none', '', 1, 'http://a', 0, "
+             "iif(n = 1, 'failed', 'delivered') FROM count");
+  }
+  auto impatient = must(open_sqlite_reader(file(), 10ms));
+  CAF_CHECK_EQUAL(must(impatient->deliveries({{}, delivery_state::failed})).items.size(), 1u);
 }
 
 CAF_TEST(a filtered search over many jobs ends in bounded pages and finds the rare one) {

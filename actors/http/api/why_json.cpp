@@ -154,14 +154,13 @@ json why_document(const job_record& job, const job_blockers& others) {
   return document_of(job, std::move(reasons));
 }
 
-json why_queued_document(const job_record& job, const std::optional<queue_info>& queue, const dispatch_view& seen,
-                         const job_blockers& others) {
+json why_queued_document(const job_record& job, const dispatch_view& seen, const job_blockers& others) {
   auto reasons = json::array();
-  if (queue && queue->paused_at)
-    reasons.push_back(reason(
-      "paused",
-      "Queue " + queue->name + " was paused at " + to_rfc3339(*queue->paused_at) + " by " + queue->paused_by + ".",
-      {{"queue", queue->name}, {"paused_at", to_rfc3339(*queue->paused_at)}, {"paused_by", queue->paused_by}}));
+  if (const auto& paused = others.paused) {
+    const auto at = to_rfc3339(paused->at);
+    reasons.push_back(reason("paused", "Queue " + job.spec.queue + " was paused at " + at + " by " + paused->by + ".",
+                             {{"queue", job.spec.queue}, {"paused_at", at}, {"paused_by", paused->by}}));
+  }
   if (seen.draining)
     reasons.push_back(reason("draining", "The node is stopping and starts no more jobs."));
   add_group(reasons, job, others);

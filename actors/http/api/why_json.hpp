@@ -8,15 +8,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include <optional>
-
 namespace kcx::http {
 
 /// A job that is not queued: its state says all.
 [[nodiscard]] nlohmann::json why_document(const job_record& job, const job_blockers& others);
 
-/// A queued job. `queue` is its queue if that is listed, `seen` what the dispatcher says.
-[[nodiscard]] nlohmann::json why_queued_document(const job_record& job, const std::optional<queue_info>& queue,
-                                                 const dispatch_view& seen, const job_blockers& others);
+/// A queued job. `seen` is what the dispatcher says.
+[[nodiscard]] nlohmann::json why_queued_document(const job_record& job, const dispatch_view& seen,
+                                                 const job_blockers& others);
 
 } // namespace kcx::http

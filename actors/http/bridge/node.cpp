@@ -139,14 +139,15 @@ void http_bridge::ready(const call& ask) {
       [this, ask](const actor_status& now) {
         if (auto refusal = http::why_not_ready(now))
           return ask.answer(*std::move(refusal));
-        read<queue_stats>(
-          [ask](expected<queue_stats> stats) {
-            if (stats)
+        // The number of the last change: what there is to count may be any number.
+        read<event_page>(
+          [ask](expected<event_page> last) {
+            if (last)
               ask.answer(http::text_response(200, "ready\n"));
             else
-              ask.answer(stats.error());
+              ask.answer(last.error());
           },
-          stats_atom_v);
+          events_atom_v, event_filter{});
       },
       [ask](const caf::error& cause) {
         ask.answer({ec::timeout, "the database did not answer (" + caf::to_string(cause) + ")", {}});

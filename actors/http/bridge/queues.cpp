@@ -5,19 +5,17 @@
 #include "actors/http/message/problem.hpp"
 #include "storage/job_values.hpp"
 
-#include <algorithm>
-
 namespace kcx {
 
 namespace {
 
 nlohmann::json queue_document(const queue_info& queue) {
   nlohmann::json document{{"name", queue.name},       {"queued", queue.queued},
-                          {"running", queue.running}, {"paused", queue.paused_at.has_value()},
+                          {"running", queue.running}, {"paused", queue.paused.has_value()},
                           {"paused_at", nullptr},     {"paused_by", nullptr}};
-  if (queue.paused_at) {
-    document["paused_at"] = to_rfc3339(*queue.paused_at);
-    document["paused_by"] = queue.paused_by;
+  if (queue.paused) {
+    document["paused_at"] = to_rfc3339(queue.paused->at);
+    document["paused_by"] = queue.paused->by;
   }
   return document;
 }
@@ -52,17 +50,14 @@ void http_bridge::resume_queue(const call& ask) {
 void http_bridge::show_queue(const call& ask, const outcome& result) {
   if (!result)
     return ask.answer(result.error());
-  read<std::vector<queue_info>>(
-    [ask](expected<std::vector<queue_info>> queues) {
-      if (!queues)
-        return ask.answer(unread_write(queues.error()));
-      const auto found = std::ranges::find(*queues, ask.name, &queue_info::name);
-      // One without jobs that is not paused is not listed.
-      queue_info empty;
-      empty.name = ask.name;
-      ask.answer_json(200, queue_document(found == queues->end() ? empty : *found));
+  read<queue_info>(
+    [ask](expected<queue_info> queue) {
+      if (queue)
+        ask.answer_json(200, queue_document(*queue));
+      else
+        ask.answer(unread_write(queue.error()));
     },
-    queues_atom_v);
+    queues_atom_v, ask.name);
 }
 
 } // namespace kcx

@@ -6,8 +6,6 @@
 #include "actors/http/message/problem.hpp"
 #include "storage/job_requests.hpp"
 
-#include <algorithm>
-
 namespace kcx {
 
 void http_bridge::patch_job(const call& ask) {
@@ -34,8 +32,6 @@ void http_bridge::why(const call& ask) {
         return ask.answer(job.error());
       if (job->state != job_state::queued && job->state != job_state::blocked)
         return ask.answer_json(200, http::why_document(*job, {}));
-      if (job->state == job_state::queued && job->spec.group.empty())
-        return why_queued(ask, *job, {});
       read<job_blockers>(
         [this, ask, job = *job](expected<job_blockers> others) {
           if (!others)
@@ -51,23 +47,12 @@ void http_bridge::why(const call& ask) {
 }
 
 void http_bridge::why_queued(const call& ask, const job_record& job, const job_blockers& others) {
-  read<std::vector<queue_info>>(
-    [this, ask, job, others](expected<std::vector<queue_info>> queues) {
-      if (!queues)
-        return ask.answer(queues.error());
-      std::optional<queue_info> queue;
-      if (const auto found = std::ranges::find(*queues, job.spec.queue, &queue_info::name); found != queues->end())
-        queue = *found;
-      request(peers_.dispatcher, settings_.read_timeout, why_atom_v, job.id)
-        .then(
-          [ask, job, queue, others](const dispatch_view& seen) {
-            ask.answer_json(200, http::why_queued_document(job, queue, seen, others));
-          },
+  request(peers_.dispatcher, settings_.read_timeout, why_atom_v, job.id)
+    .then([ask, job,
+           others](const dispatch_view& seen) { ask.answer_json(200, http::why_queued_document(job, seen, others)); },
           [ask](const caf::error& cause) {
             ask.answer({ec::timeout, "the dispatcher did not answer (" + caf::to_string(cause) + ")", {}});
           });
-    },
-    queues_atom_v);
 }
 
 } // namespace kcx

@@ -63,6 +63,9 @@ struct fake_node {
   std::vector<delivery_filter> delivery_filters;
   queue_stats stats;
   std::vector<queue_info> queues;
+  job_blockers blockers;
+  /// What counts all jobs is not answered: there are too many.
+  bool counting = false;
   bool reader_silent[2] = {false, false};
   int reads[2] = {0, 0};
 

@@ -66,6 +66,7 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, harness* own
     [](deliver_atom, timestamp) { return expected<due_deliveries>{no_such}; },
     [](deliver_atom, const delivery_filter&) { return expected<delivery_page>{no_such}; },
     [](queues_atom) { return expected<std::vector<queue_info>>{no_such}; },
+    [](queues_atom, const std::string&) { return expected<queue_info>{no_such}; },
     [](why_atom, job_id) { return expected<job_blockers>{no_such}; },
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},

@@ -43,9 +43,8 @@ nlohmann::json why_ended(const job_record& about) {
   return why_document(about, {});
 }
 
-nlohmann::json why_queued(const job_record& about, const std::optional<queue_info>& queue, const dispatch_view& seen,
-                          const job_blockers& others = {}) {
-  return why_queued_document(about, queue, seen, others);
+nlohmann::json why_queued(const job_record& about, const dispatch_view& seen, const job_blockers& others = {}) {
+  return why_queued_document(about, seen, others);
 }
 
 } // namespace
@@ -65,10 +64,10 @@ CAF_TEST(every state has its reason) {
 CAF_TEST(a ready job is held back by turn or slots or weight or labels or a pause) {
   const auto queued = job(job_state::queued);
   auto view = free_view();
-  CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"starting"});
+  CAF_CHECK_EQUAL(kinds(why_queued(queued, view)), texts{"starting"});
   view.position = 4;
   view.free = view.idle_workers = 0;
-  const auto behind = why_queued(queued, {}, view);
+  const auto behind = why_queued(queued, view);
   CAF_CHECK_EQUAL(kinds(behind), (texts{"turn", "slots"}));
   CAF_CHECK_EQUAL(behind["position"], 4);
   CAF_CHECK_EQUAL(behind["reasons"][0]["ahead"], 3);
@@ -76,34 +75,32 @@ CAF_TEST(a ready job is held back by turn or slots or weight or labels or a paus
   view.weight = 9;
   view.free = 1;
   view.reserved_for = job_id{12};
-  const auto heavy = why_queued(queued, {}, view);
+  const auto heavy = why_queued(queued, view);
   CAF_CHECK_EQUAL(kinds(heavy), texts{"weight"});
   CAF_CHECK_EQUAL(heavy["text"], "It takes 2 slots and 1 of 2 are free; they are kept for it.");
   view.reserved_for.reset();
   view.weight = 3;
   view.capacity = 5;
   view.idle_workers = 0;
-  CAF_CHECK_EQUAL(text_of(why_queued(queued, {}, view)), "It takes 3 slots and 1 of 5 are free.");
+  CAF_CHECK_EQUAL(text_of(why_queued(queued, view)), "It takes 3 slots and 1 of 5 are free.");
   view.weight = 1;
   auto labelled = queued;
   labelled.spec.labels = {"arm"};
-  CAF_CHECK_EQUAL(text_of(why_queued(labelled, {}, view)),
+  CAF_CHECK_EQUAL(text_of(why_queued(labelled, view)),
                   "All workers for queue default with the label arm are busy or take no jobs.");
   view.missing_labels = {"gpu"};
-  CAF_CHECK_EQUAL(text_of(why_queued(queued, {}, view)), "No worker has the label gpu.");
-  queue_info queue;
-  queue.name = "slow";
-  queue.paused_at = timestamp{std::chrono::milliseconds{0}};
-  queue.paused_by = "ann";
-  CAF_CHECK_EQUAL(kinds(why_queued(queued, queue, view)), (texts{"paused", "labels"}));
+  CAF_CHECK_EQUAL(text_of(why_queued(queued, view)), "No worker has the label gpu.");
+  job_blockers pause;
+  pause.paused = queue_pause{timestamp{std::chrono::milliseconds{0}}, "ann"};
+  CAF_CHECK_EQUAL(kinds(why_queued(queued, view, pause)), (texts{"paused", "labels"}));
   view = free_view();
   view.workers = view.idle_workers = 0;
-  CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"workers"});
+  CAF_CHECK_EQUAL(kinds(why_queued(queued, view)), texts{"workers"});
   view.known = false;
   view.claiming = true;
-  CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"starting"});
+  CAF_CHECK_EQUAL(kinds(why_queued(queued, view)), texts{"starting"});
   view.draining = true;
-  CAF_CHECK_EQUAL(kinds(why_queued(queued, {}, view)), texts{"draining"});
+  CAF_CHECK_EQUAL(kinds(why_queued(queued, view)), texts{"draining"});
 }
 
 CAF_TEST(a blocked job names what it needs) {
@@ -132,16 +129,16 @@ CAF_TEST(a job of a full group or behind another names its group) {
   others.group_limit = 1;
   others.group_held = 1;
   others.group_next = job_id{12};
-  const auto full = why_queued_document(grouped, {}, free_view(), others);
+  const auto full = why_queued_document(grouped, free_view(), others);
   CAF_CHECK_EQUAL(full["text"], "1 job of its group deploy runs; it starts when fewer than 1 do.");
   CAF_CHECK_EQUAL(full["reasons"][0]["next"], 12);
   others.group_next = job_id{5};
-  CAF_CHECK_EQUAL(text_of(why_queued_document(grouped, {}, free_view(), others)),
+  CAF_CHECK_EQUAL(text_of(why_queued_document(grouped, free_view(), others)),
                   "1 job of its group deploy runs; when fewer than 1 do, job 5 starts before it.");
   others.group_held = 0;
   others.group_next = job_id{5};
-  CAF_CHECK_EQUAL(text_of(why_queued_document(grouped, {}, free_view(), others)),
+  CAF_CHECK_EQUAL(text_of(why_queued_document(grouped, free_view(), others)),
                   "Job 5 of its group deploy was submitted before it and starts first.");
   others.group_next = job_id{12};
-  CAF_CHECK_EQUAL(kinds(why_queued_document(grouped, {}, free_view(), others)), texts{"starting"});
+  CAF_CHECK_EQUAL(kinds(why_queued_document(grouped, free_view(), others)), texts{"starting"});
 }

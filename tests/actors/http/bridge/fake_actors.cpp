@@ -228,9 +228,17 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer self, fake_node* n
       node->delivery_filters.push_back(filter);
       return reply(self, silent(), expected<delivery_page>{node->deliveries});
     },
-    [=](stats_atom) { return reply(self, silent(), expected<queue_stats>{node->stats}); },
-    [=](queues_atom) { return reply(self, silent(), expected<std::vector<queue_info>>{node->queues}); },
-    [=](why_atom, job_id) { return reply(self, silent(), expected<job_blockers>{no_such}); },
+    [=](stats_atom) { return reply(self, silent() || node->counting, expected<queue_stats>{node->stats}); },
+    [=](queues_atom) {
+      return reply(self, silent() || node->counting, expected<std::vector<queue_info>>{node->queues});
+    },
+    [=](queues_atom, const std::string& name) {
+      const auto found = std::ranges::find(node->queues, name, &queue_info::name);
+      queue_info queue;
+      queue.name = name;
+      return reply(self, silent(), expected<queue_info>{found == node->queues.end() ? queue : *found});
+    },
+    [=](why_atom, job_id) { return reply(self, silent(), expected<job_blockers>{node->blockers}); },
     [](status_atom) { return actor_status::object(); },
     [](fault_atom, const std::string&) {},
   };

@@ -104,13 +104,23 @@ CAF_TEST(a call about many jobs must say which) {
 
 CAF_TEST(a queue is paused and resumed by its name) {
   bridge_harness bridge;
-  bridge.node.queues = {{"slow", 3, 1, timestamp{std::chrono::milliseconds{0}}, "ann"}};
+  bridge.node.queues = {{"slow", 3, 1, queue_pause{timestamp{}, "ann"}}};
   const auto paused = bridge.ask("POST", "/v1/queues/slow/pause");
   CAF_CHECK_EQUAL(paused->status(), 200u);
   CAF_CHECK_EQUAL(paused->json()["paused"], true);
   CAF_CHECK(bridge.node.paused.contains("slow"));
   CAF_CHECK_EQUAL(bridge.ask("GET", "/v1/queues")->json()["items"][0]["queued"], 3);
   CAF_CHECK_EQUAL(bridge.ask("POST", "/v1/queues/other/resume")->json()["paused"], false);
+}
+
+CAF_TEST(however many jobs there are a node is ready and a queue is paused and a job explained) {
+  bridge_harness bridge;
+  bridge.node.counting = true;
+  bridge.node.jobs[1] = some_job(1, job_state::queued);
+  bridge.node.blockers.paused = queue_pause{timestamp{}, "ann"};
+  CAF_CHECK_EQUAL(bridge.ask("GET", "/readyz")->status(), 200u);
+  CAF_CHECK_EQUAL(bridge.ask("POST", "/v1/queues/slow/pause")->status(), 200u);
+  CAF_CHECK_EQUAL(bridge.ask("GET", "/v1/jobs/1/why")->json()["reasons"][0]["kind"], "paused");
 }
 
 CAF_TEST(what no queue can be called is not paused) {
