@@ -86,6 +86,7 @@ void webhook_sender::look() {
     return wake_in(recovery_pause);
   asking_ = true;
   ask_again_ = false;
+  noted_meanwhile_.clear();
   request(readers_[next_reader_++ % readers_.size()], options_.request_timeout, deliver_atom_v, options_.clock())
     .then([this](const expected<due_deliveries>& due) { looked(due); },
           [this](const caf::error& why) {
@@ -106,7 +107,8 @@ void webhook_sender::looked(const expected<due_deliveries>& due) {
       break; // The end of one of them looks again.
     const auto receiver = receiver_of(each.url);
     const auto same = std::ranges::count_if(flights_, [&](const auto& f) { return f.second.receiver == receiver; });
-    if (!flights_.contains(each.id) && static_cast<std::size_t>(same) < options_.parallel_to_one)
+    if (!flights_.contains(each.id) && !noted_meanwhile_.contains(each.id) &&
+        static_cast<std::size_t>(same) < options_.parallel_to_one)
       send_out(each);
   }
   wake_in(due->next_at ? std::clamp(*due->next_at - options_.clock(), shortest_wait, options_.idle_interval)
@@ -136,9 +138,9 @@ void webhook_sender::tried(delivery_try result) {
   if (found == flights_.end())
     return;
   const auto tries = found->second.tries + 1;
+  result.tries = found->second.tries;
   result.at = options_.clock();
   if (result.status && *result.status / 100 == 2) {
-  result.tries = found->second.tries;
     ++delivered_;
   } else if (tries < options_.tries) {
     ++failures_;
@@ -161,6 +163,8 @@ void webhook_sender::tried(delivery_try result) {
 
 void webhook_sender::noted(std::int64_t delivery, const outcome& stored) {
   flights_.erase(delivery);
+  if (asking_)
+    noted_meanwhile_.insert(delivery);
   if (stored)
     return look();
   // It stands in the outbox as before and is sent again.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,8 @@ private:
   webhook_sender_options options_;
   /// What is being sent, or is sent and not noted yet.
   std::map<std::int64_t, flight> flights_;
+  /// What was noted since the look that is under way began: it may not show that.
+  std::set<std::int64_t> noted_meanwhile_;
   std::size_t next_reader_ = 0;
   bool asking_ = false;
   bool ask_again_ = false;

@@ -20,6 +20,9 @@ struct outbox {
   int subscriptions = 0;
   /// How many of them stood at the last look.
   int subscriptions_at_look = 0;
+  /// While it is set, looks are answered by release() only, with what stood there when they were asked.
+  bool hold = false;
+  std::vector<std::pair<caf::typed_response_promise<expected<due_deliveries>>, due_deliveries>> held;
 
   void add(std::int64_t id, const std::string& url, timestamp at) {
     auto& made = items[id];
@@ -29,7 +32,7 @@ struct outbox {
   }
 };
 
-reader_actor::behavior_type fake_reader(reader_actor::pointer, outbox* box) {
+reader_actor::behavior_type fake_reader(reader_actor::pointer self, outbox* box) {
   const error none{ec::internal, "not part of these tests", {}};
   return {
     [=](get_atom, job_id) { return expected<job_record>{none}; },
@@ -50,20 +53,28 @@ reader_actor::behavior_type fake_reader(reader_actor::pointer, outbox* box) {
         else if (!due.next_at || *each.next_at < *due.next_at)
           due.next_at = each.next_at;
       }
-      return expected<due_deliveries>{due};
+      auto promise = self->make_response_promise<expected<due_deliveries>>();
+      if (box->hold)
+        box->held.emplace_back(promise, due);
+      else
+        promise.deliver(expected<due_deliveries>{due});
+      return promise;
     },
     [=](deliver_atom, const delivery_filter&) { return expected<delivery_page>{none}; },
     [=](stats_atom) { return expected<queue_stats>{none}; },
     [=](queues_atom) { return expected<std::vector<queue_info>>{none}; },
+    [=](queues_atom, const std::string&) { return expected<queue_info>{none}; },
     [=](why_atom, job_id) { return expected<job_blockers>{none}; },
     [](status_atom) { return actor_status::object(); },
-    [](fault_atom, const std::string&) {},
+    [=](fault_atom, const std::string&) {
+      for (auto& [promise, due] : std::exchange(box->held, {}))
+        promise.deliver(expected<due_deliveries>{due});
+    },
   };
 }
 
 /// Stands for the database as far as the sender knows it.
 caf::behavior fake_database(caf::event_based_actor*, outbox* box) {
-    [=](queues_atom, const std::string&) { return expected<queue_info>{none}; },
   return {
     [=](subscribe_atom, const change_listener_actor&) { ++box->subscriptions; },
     [](status_atom) { return actor_status::object(); },
@@ -123,6 +134,12 @@ struct fixture : actor_fixture {
     said.status = status;
     said.failure = status ? "" : "no route";
     sent.at(which).second(said);
+    settle();
+  }
+
+  void release() {
+    box.hold = false;
+    caf::anon_send(reader, fault_atom_v, std::string{"answer"}); // a promise is its actor's to keep
     settle();
   }
 
@@ -219,6 +236,30 @@ CAF_TEST(a result that cannot be stored is sent again) {
   CAF_REQUIRE_EQUAL(sent.size(), 2u);
   answer(1, 200);
   CAF_CHECK(box.noted.at(0).state == delivery_state::delivered);
+}
+
+CAF_TEST(what was noted while a look was under way is not sent again) {
+  box.add(7, "http://a/x", wall);
+  start();
+  box.hold = true;
+  caf::anon_send(testee, deliver_atom_v);
+  settle();
+  answer(0, 200);
+  CAF_CHECK_EQUAL(box.noted.size(), 1u);
+  release();
+  CAF_CHECK_EQUAL(sent.size(), 1u);
+  box.items[7].next_at = wall;
+  caf::anon_send(testee, deliver_atom_v);
+  settle();
+  CAF_CHECK_EQUAL(sent.size(), 2u);
+}
+
+CAF_TEST(a result tells which try it is of) {
+  box.add(7, "http://a/x", wall);
+  box.items[7].tries = 2;
+  start();
+  answer(0, 500);
+  CAF_CHECK_EQUAL(box.noted.at(0).tries, 2);
 }
 
 CAF_TEST(somebody who wants a delivery again need not wait) {
