@@ -10,6 +10,7 @@
 #include "storage/sqlite/store.hpp"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -193,6 +194,8 @@ private:
 
   std::unique_ptr<connection> db_;
   std::string node_id_;
+  /// The newest job of the state that is too many by a count; 0 if none is.
+  std::int64_t newest_beyond(job_state state, std::int64_t count);
   sqlite_options options_;
   bool patient_ = true;
   /// Set for good once damage was met.
@@ -204,6 +207,10 @@ private:
 
 template <class Operation>
 auto sqlite_store::write(parts statements, Operation&& operation) -> std::invoke_result_t<Operation> {
+  std::optional<std::chrono::steady_clock::time_point> waited_at_;
+  /// What newest_beyond() found last, with the count, until all of them are removed: finding it passes over everything
+  /// that is kept. Forgotten after a rollback, and when somebody removes a job.
+  std::map<job_state, std::pair<std::int64_t, std::int64_t>> beyond_;
   if (auto open = begin(); !open)
     return open.error();
   const auto saved = statements == parts::several;

@@ -63,6 +63,7 @@ outcome sqlite_store::commit() {
 }
 
 void sqlite_store::rollback() noexcept {
+  beyond_.clear();
   // Without the cache: preparing a statement could need memory that is not there.
   if (db_->in_transaction())
     sqlite3_exec(db_->handle(), "ROLLBACK", nullptr, nullptr, nullptr);

@@ -140,18 +140,16 @@ expected<removed_job> sqlite_store::remove(job_id id) {
       removed.attempts = row.number(1);
     }
     db_->use(sql::remove_job).bind(id).run();
+    beyond_.clear();
     return removed;
   });
 }
 
 void sqlite_store::find_expired(std::vector<removed_job>& found, job_state state, const retention_rule& rule,
                                 timestamp now, std::size_t limit) {
-  auto beyond = std::int64_t{0};
-  if (rule.count) {
-    auto row = db_->use(sql::select_beyond);
-    if (row.bind(to_string(state), *rule.count).step())
-      beyond = row.integer(0);
-  }
+  if (found.size() >= limit)
+    return;
+  const auto beyond = rule.count ? newest_beyond(state, *rule.count) : 0;
   // What was created after the cut cannot have ended before it, so the search ends there: by id, jobs ascend in their
   // creation, and only those that took long are looked at in vain.
   const auto cut = rule.age ? std::optional{now - *rule.age} : std::nullopt;
@@ -165,6 +163,17 @@ void sqlite_store::find_expired(std::vector<removed_job>& found, job_state state
     else if (!cut || rows.time(2) >= *cut)
       break;
   }
+  if (found.size() < limit)
+    beyond_.erase(state);
+}
+
+std::int64_t sqlite_store::newest_beyond(job_state state, std::int64_t count) {
+  if (const auto known = beyond_.find(state); known != beyond_.end() && known->second.first == count)
+    return known->second.second;
+  auto row = db_->use(sql::select_beyond);
+  const auto newest = row.bind(to_string(state), count).step() ? row.integer(0) : 0;
+  beyond_[state] = {count, newest};
+  return newest;
 }
 
 expected<std::vector<removed_job>> sqlite_store::remove_expired(const retention_policy& policy, timestamp now,
