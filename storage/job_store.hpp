@@ -360,8 +360,8 @@ public:
 
   // -- upkeep --------------------------------------------------------------------------------------------------------
 
-  /// Copies the write-ahead log into the database file as far as readers allow. Not inside a transaction. Returns the
-  /// number of bytes the write-ahead log still holds.
+  /// Copies the write-ahead log into the database file as far as readers allow; waits for them where it has become too
+  /// large. Not inside a transaction. Returns the number of bytes the write-ahead log still holds.
   [[nodiscard]] virtual expected<std::int64_t> checkpoint() = 0;
 
   /// An identity made when the database was created; process_mark() is made of it.

@@ -55,8 +55,8 @@ public:
 
   expected<follow_up> settle(timestamp now, std::size_t limit) override;
   expected<accepted_jobs> submit(const submission& asked, timestamp now) override;
-  expected<job_grant> claim(const claim_request& request, timestamp now) override;
   expected<std::optional<accepted_jobs>> submitted_before(const idempotency_key& once, timestamp now) override;
+  expected<job_grant> claim(const claim_request& request, timestamp now) override;
   outcome confirm_start(attempt_key key, timestamp now) override;
   outcome record_step(attempt_key key, const step_record& step) override;
   expected<transition_result> finish(const attempt_result& result, timestamp now) override;
@@ -145,6 +145,10 @@ private:
   void erase_secrets(job_id job);
   /// Cuts a write-ahead log that was copied as a whole to no bytes, unless it was not long ago.
   void empty_log();
+  /// Has the next write begin the log anew. Readers that are always busy keep it from that otherwise.
+  void restart_log();
+  /// A checkpoint that waits so long for readers; whether it did all of its work.
+  bool checkpoint_within(int mode, std::chrono::milliseconds patience);
   enum class readiness { open, blocked };
   job_record insert_one(const job_spec& spec, timestamp now, std::optional<job_id> retry_of = {},
                         readiness is = readiness::open);
@@ -190,12 +194,12 @@ private:
   void expire_waiting(promotion& moved, timestamp now, std::size_t limit);
   void find_expired(std::vector<removed_job>& found, job_state state, const retention_rule& rule, timestamp now,
                     std::size_t limit);
+  /// The newest job of the state that is too many by a count; 0 if none is.
+  std::int64_t newest_beyond(job_state state, std::int64_t count);
   bool put_step(attempt_key key, const step_record& step);
 
   std::unique_ptr<connection> db_;
   std::string node_id_;
-  /// The newest job of the state that is too many by a count; 0 if none is.
-  std::int64_t newest_beyond(job_state state, std::int64_t count);
   sqlite_options options_;
   bool patient_ = true;
   /// Set for good once damage was met.
@@ -203,14 +207,14 @@ private:
   /// The write-ahead log may hold secrets of jobs that have ended: at first, those of an earlier life.
   bool secrets_in_log_ = true;
   std::optional<std::chrono::steady_clock::time_point> emptied_at_;
-};
-
-template <class Operation>
-auto sqlite_store::write(parts statements, Operation&& operation) -> std::invoke_result_t<Operation> {
   std::optional<std::chrono::steady_clock::time_point> waited_at_;
   /// What newest_beyond() found last, with the count, until all of them are removed: finding it passes over everything
   /// that is kept. Forgotten after a rollback, and when somebody removes a job.
   std::map<job_state, std::pair<std::int64_t, std::int64_t>> beyond_;
+};
+
+template <class Operation>
+auto sqlite_store::write(parts statements, Operation&& operation) -> std::invoke_result_t<Operation> {
   if (auto open = begin(); !open)
     return open.error();
   const auto saved = statements == parts::several;

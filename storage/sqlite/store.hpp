@@ -23,6 +23,10 @@ struct sqlite_options {
   /// The shortest time between two emptyings of the write-ahead log, which erased secrets may still stand in: a busy
   /// node soon writes over them anyway.
   std::chrono::milliseconds log_emptying_interval{10'000};
+  /// From this size on the write-ahead log is begun anew although readers are busy, and a checkpoint waits so long for
+  /// them.
+  std::int64_t largest_log = std::int64_t{64} << 20;
+  std::chrono::milliseconds reader_patience{500};
   /// Ids up to this one are never given: files of such jobs exist, though an older copy of the database that was put
   /// back may not know them.
   job_id used_ids{};

@@ -224,6 +224,8 @@ expected<std::int64_t> sqlite_store::checkpoint() {
   constexpr std::int64_t frame_bytes = page_bytes + 24;
   if (secrets_in_log_ && in_log == copied)
     empty_log();
+  else if (in_log * frame_bytes > options_.largest_log)
+    restart_log();
   return std::max(0, in_log - copied) * frame_bytes;
 }
 
@@ -233,13 +235,29 @@ void sqlite_store::empty_log() {
   if (emptied_at_ && now - *emptied_at_ < options_.log_emptying_interval)
     return;
   // A reader is in the way for a moment only: rather at the next checkpoint than wait for it.
-  sqlite3_busy_timeout(db_->handle(), 0);
-  if (sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) == SQLITE_OK) {
+  if (checkpoint_within(SQLITE_CHECKPOINT_TRUNCATE, {})) {
     secrets_in_log_ = false;
     emptied_at_ = now;
   }
+}
+
+// Readers that overlap keep the log from ever being begun anew. Those that begin while this waits read the database
+// file alone, so it is soon over; writers wait meanwhile, hence not soon again where it was in vain.
+void sqlite_store::restart_log() {
+  constexpr auto pause = std::chrono::seconds{5};
+  const auto now = std::chrono::steady_clock::now();
+  if (waited_at_ && now - *waited_at_ < pause)
+    return;
+  if (!checkpoint_within(SQLITE_CHECKPOINT_RESTART, options_.reader_patience))
+    waited_at_ = now;
+}
+
+bool sqlite_store::checkpoint_within(int mode, std::chrono::milliseconds patience) {
+  sqlite3_busy_timeout(db_->handle(), static_cast<int>(patience.count()));
+  const auto result = sqlite3_wal_checkpoint_v2(db_->handle(), nullptr, mode, nullptr, nullptr);
   patient_ = false;
   be_patient(true);
+  return result == SQLITE_OK;
 }
 
 } // namespace kcx::sqlite
