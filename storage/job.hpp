@@ -281,7 +281,7 @@ struct log_summary {
 struct artifact_summary {
   std::int64_t files = 0;
   std::int64_t bytes = 0;
-  /// A bound or a full disk kept files out that should have been kept.
+  /// A bound, a full disk or the stop of the node kept files out that should have been kept.
   bool cut = false;
 
   bool operator==(const artifact_summary&) const = default;

@@ -36,8 +36,6 @@ void job_run::end_step(end_cause cause, const std::string& notice) {
   const bool too_late = failed_ && (cause == end_cause::time_limit || cause == end_cause::no_output);
   if (cause_ == end_cause::none && !too_late)
     cause_ = cause;
-  else if (cause == end_cause::killed || cause == end_cause::node_stop)
-    no_more_steps_ = true; // the cause stays, but nothing more is started
   if (phase_ == phase::fetching) {
     output_->notice(notice);
     copy_.reset();
@@ -141,7 +139,7 @@ void job_run::finish() {
   cgroup_.reset();
   if (has_workspace_)
     plan_removal();
-  if (cause_ == end_cause::node_stop || cause_ == end_cause::killed)
+  if (hurried_)
     hurry_removal();
   remove_on();
 }

@@ -64,9 +64,10 @@ void job_run::fetched(const copy_report& report) {
 
 void job_run::keep() {
   take_outputs();
-  // A node that stops has no time for it, and one that is gone no use.
-  if (start_.artifacts.empty() || cause_ == end_cause::node_stop || cause_ == end_cause::killed)
+  if (start_.artifacts.empty())
     return finish();
+  if (hurried_)
+    return leave_no_artifacts();
   phase_ = phase::keeping;
   copy_order order;
   order.from = start_.workspace;
@@ -80,6 +81,13 @@ void job_run::keep() {
     order.reader = user_->uid;
   order.may_name = [this](const std::string& path) { return output_->shows(path); };
   copy_.emplace(std::move(order));
+}
+
+void job_run::leave_no_artifacts() {
+  // A node that stops has no time for them, and one that is gone no use.
+  artifacts_ = {0, 0, true};
+  output_->notice("artifacts: none is kept, since the node stops");
+  finish();
 }
 
 void job_run::kept(const copy_report& report) {

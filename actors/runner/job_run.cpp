@@ -26,11 +26,8 @@ job_run::job_run(start_command start, event_sink emit, std::function<steady_time
 
 void job_run::begin() {
   auto output = job_output::create(start_.log_file, {start_.log_limit_bytes, start_.log_reserve_bytes}, start_.secrets);
-  if (!output) {
-    message_ = output.error().message;
-    spawn_failed_ = failed_ = true;
-    return finish();
-  }
+  if (!output)
+    return fail_to_start(output.error());
   output_ = std::move(*output);
   null_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!start_.user.empty()) {
@@ -72,9 +69,10 @@ outcome job_run::make_cgroup() {
 }
 
 void job_run::fail_to_start(const error& failure) {
-  message_ = output_->mask(failure.message);
+  message_ = output_ ? output_->mask(failure.message) : failure.message;
   spawn_failed_ = failed_ = true;
-  output_->notice(failure.message);
+  if (output_)
+    output_->notice(failure.message);
   for (std::size_t i = 0; i < steps_.size(); ++i)
     set_step(i, step_state::skipped);
   finish();
@@ -92,9 +90,7 @@ bool job_run::winding_up() const noexcept {
 }
 
 bool job_run::should_run(const runner_step& step) const noexcept {
-  if (no_more_steps_ || cause_ == end_cause::node_stop || cause_ == end_cause::killed)
-    return false;
-  return step.always || !decided();
+  return !hurried_ && (step.always || !decided());
 }
 
 void job_run::set_step(std::size_t index, step_state state) {
@@ -204,8 +200,10 @@ void job_run::cancel(const cancel_command& command) {
       kill_at_ = std::min(*kill_at_, clock_() + *command.grace);
   }
   const bool stop = command.cause == cancel_cause::node_stop;
-  if (phase_ == phase::removing)
-    return stop ? hurry_removal() : void();
+  if (stop)
+    hurry();
+  if (phase_ == phase::removing || phase_ == phase::over)
+    return;
   if (phase_ != phase::running && phase_ != phase::fetching && current_ + 1 >= start_.steps.size())
     return;
   const bool cleaning = phase_ == phase::running && start_.steps[current_].always;
@@ -235,17 +233,23 @@ void job_run::abandon(milliseconds grace) {
   start_.cancel_grace = std::min(grace, start_.cancel_grace);
   if (kill_at_)
     kill_at_ = std::min(*kill_at_, clock_() + start_.cancel_grace);
+  hurry();
+  if (phase_ < phase::settling)
+    end_step(end_cause::killed, "ended by the node");
+  else if (phase_ == phase::settling && !kill_at_)
+    begin_ladder(start_.cancel_grace);
+  tick();
+}
+
+void job_run::hurry() {
+  hurried_ = true;
   if (phase_ == phase::removing) {
     hurry_removal();
   } else if (phase_ == phase::keeping) {
     // The job has ended by itself; only what it leaves is not complete.
     copy_.reset();
-    finish();
-  } else if (phase_ != phase::settling)
-    end_step(end_cause::killed, "ended by the node");
-  else if (!kill_at_)
-    begin_ladder(start_.cancel_grace);
-  tick();
+    leave_no_artifacts();
+  }
 }
 
 // -- the runner's loop ---------------------------------------------------------

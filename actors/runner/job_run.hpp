@@ -84,6 +84,7 @@ private:
 
   // -- ends -----------------------------------------------------------------
   void end_step(end_cause cause, const std::string& notice);
+  void hurry();
   /// The job is to end while a clean-up step runs, which goes on: that is what would be started next.
   void wind_up(end_cause cause);
   void begin_ladder(milliseconds grace);
@@ -109,6 +110,7 @@ private:
   void fetched(const copy_report& report);
   void keep();
   void kept(const copy_report& report);
+  void leave_no_artifacts();
   void take_outputs();
   /// Copies one more piece, if something is being copied.
   void copy_on();
@@ -144,7 +146,8 @@ private:
   end_cause cause_ = end_cause::none;
   /// Why the present step is ended; differs from cause_ where a step may fail.
   end_cause step_cause_ = end_cause::none;
-  bool no_more_steps_ = false;
+  /// The node stops or is gone: nothing more is begun, and nothing takes longer than it must.
+  bool hurried_ = false;
   bool failed_ = false;
   bool spawn_failed_ = false;
   std::optional<std::int32_t> exit_code_;

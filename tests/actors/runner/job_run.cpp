@@ -8,6 +8,7 @@
 #include "tests/support/files.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <poll.h>
 #include <stdexcept>
 
@@ -111,6 +112,47 @@ CAF_TEST(a node that stops does not wait long for a workspace to go) {
   CAF_CHECK(job.finished->outcome == run_outcome::exited);
   CAF_CHECK_NOT_EQUAL(job.finished->workspace_error, "");
   CAF_CHECK(fs::exists(job.command.workspace));
+}
+
+CAF_TEST(a node that stops lets a cancelled job begin no clean up) {
+  driven_job job{{"trap '' TERM; echo > up; sleep 60 & wait; wait; sleep 60", "echo cleaning"}};
+  job.command.steps[1].always = true;
+  job.command.cancel_grace = std::chrono::seconds{30};
+  job.begin();
+  job.turn_until([&] { return fs::exists(job.command.workspace + "/up"); });
+  job.run->cancel({job.command.key, cancel_cause::cancelled, {}});
+  job.run->cancel({job.command.key, cancel_cause::node_stop, milliseconds{0}});
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::cancelled);
+  CAF_CHECK(job.finished->cause == cancel_cause::cancelled);
+  CAF_CHECK(job.states[1] == step_state::skipped);
+}
+
+CAF_TEST(a node that stops does not wait for artifacts that are copied) {
+  driven_job job{{"seq 1000 | xargs touch"}};
+  job.command.artifacts = {"*"};
+  job.command.artifacts_dir = job.data / "artifacts/1-1";
+  job.command.artifacts_limit_bytes = 1 << 20;
+  fs::create_directory(job.data / "artifacts");
+  job.begin();
+  job.turn_until([&] { return job.states[0] == step_state::succeeded; });
+  job.turn_until([&] { return fs::exists(job.data / "artifacts/1-1.part") || job.finished; });
+  CAF_REQUIRE(!job.finished);
+  job.run->cancel({job.command.key, cancel_cause::node_stop, {}});
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::exited);
+  CAF_CHECK((job.finished->artifacts == artifact_summary{0, 0, true}));
+  CAF_CHECK(fs::is_empty(job.data / "artifacts"));
+}
+
+CAF_TEST(a job whose log cannot be made skips its steps) {
+  driven_job job{{"true", "true"}};
+  std::ofstream{job.data / "logs"} << "in the way";
+  job.begin();
+  CAF_REQUIRE(job.finished.has_value());
+  CAF_CHECK(job.finished->outcome == run_outcome::spawn_failed);
+  for (const auto& step : job.finished->steps)
+    CAF_CHECK(step.state == step_state::skipped);
 }
 
 CAF_TEST(a cancel while the workspace goes changes nothing) {
