@@ -175,8 +175,7 @@ outcome replace_file(const fs::path& file, std::string_view content) {
     ::unlink(pattern.c_str());
     return failed("cannot write " + file.string(), number);
   }
-  unique_fd folder{::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (!folder || ::fsync(folder.value()) != 0)
+  if (!sync_directory(file.parent_path()))
     return failed("cannot sync the directory of " + file.string(), errno);
   return done{};
 }

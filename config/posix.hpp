@@ -95,6 +95,12 @@ inline bool write_all(int fd, std::string_view bytes) noexcept {
   return true;
 }
 
+/// Makes what was created, renamed or removed in the directory last over a power cut. False, with errno, if that fails.
+[[nodiscard]] inline bool sync_directory(const std::string& path) noexcept {
+  const unique_fd folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  return folder && ::fsync(folder.value()) == 0;
+}
+
 /// Fills the standard descriptors that this process was started without, so that no file it opens gets such a number
 /// and is then written to as if it were standard output. Reading and writing them fails as it would have. Call it
 /// first.

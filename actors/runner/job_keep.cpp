@@ -2,6 +2,7 @@
 #include "actors/runner/job_run.hpp"
 #include "actors/runner/output_file.hpp"
 #include "actors/runner/workspace.hpp"
+#include "config/posix.hpp"
 #include "storage/artifact_path.hpp"
 
 #include <cstdio>
@@ -94,7 +95,12 @@ void job_run::kept(const copy_report& report) {
   const auto tell = [this](const std::string& text) { output_->notice("artifacts: " + text); };
   artifacts_ = {static_cast<std::int64_t>(report.files), static_cast<std::int64_t>(report.bytes), false};
   const auto partial = partial_artifacts_path(start_.artifacts_dir);
-  if (report.files > 0 && std::rename(partial.c_str(), start_.artifacts_dir.c_str()) != 0) {
+  // Their job is reported with them: they must not go with a power cut after that.
+  const auto put_in_place = [&] {
+    return std::rename(partial.c_str(), start_.artifacts_dir.c_str()) == 0 &&
+           sync_directory(std::filesystem::path{start_.artifacts_dir}.parent_path());
+  };
+  if (report.files > 0 && !put_in_place()) {
     artifacts_ = {0, 0, true};
     tell(system_failure("none is kept, since they cannot be put in their place").message);
   }

@@ -211,8 +211,7 @@ expected<backup_facts> make_backup(const fs::path& data, const fs::path& target,
     fs::remove_all(partial, failed);
     return std::move(filled).error();
   }
-  const unique_fd parent{::open(whole->parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (!parent || ::fsync(parent.value()) != 0)
+  if (!sync_directory(whole->parent_path()))
     return system_failure("cannot sync " + whole->parent_path().string());
   return facts;
 }
