@@ -22,7 +22,7 @@ constexpr std::array time_units{unit{"d", 86'400'000}, unit{"h", 3'600'000}, uni
 constexpr std::array size_units{unit{"T", 1LL << 40}, unit{"G", 1LL << 30}, unit{"M", 1LL << 20}, unit{"K", 1LL << 10},
                                 unit{"", 1}};
 
-constexpr std::int64_t longest_ms = 1'000LL * 86'400'000;
+constexpr std::int64_t longest_ms = 36'500LL * 86'400'000;
 constexpr std::int64_t largest_size = 1LL << 60;
 
 /// The digits after the point as a part of `factor`; nothing unless they come out whole.

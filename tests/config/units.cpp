@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 CAF_TEST(a duration is a number with a unit and seconds without one) {
   const std::pair<const char*, std::chrono::milliseconds> cases[] = {
-    {"500ms", 500ms}, {"10s", 10s}, {"2m", 2min},   {"1h", 1h},    {"7d", 168h},
+    {"500ms", 500ms}, {"10s", 10s}, {"2m", 2min},   {"1h", 1h},    {"7d", 168h},  {"36500d", 24h * 36'500},
     {"30", 30s},      {"0", 0s},    {"0.3", 300ms}, {"1.5m", 90s}, {"0.001", 1ms}};
   for (const auto& [text, expected_value] : cases) {
     auto value = parse_duration(text);
@@ -22,7 +22,7 @@ CAF_TEST(a duration is a number with a unit and seconds without one) {
 
 CAF_TEST(what is no duration is refused) {
   for (const char* text : {"", "s", "-1s", "+1s", ".5s", "1.s", "1..5s", "0.5ms", "0.0001", "1 s", "1S", "1sm", "1x",
-                           "1001d", "99999999999999999999", "0x1s"})
+                           "36501d", "99999999999999999999", "0x1s"})
     CAF_CHECK(!parse_duration(text));
 }
 
