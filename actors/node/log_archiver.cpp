@@ -17,9 +17,11 @@ constexpr int low_priority = 10;
 
 } // namespace
 
-log_archiver::log_archiver(std::filesystem::path data_dir, std::function<std::chrono::milliseconds()> delay)
-  : data_dir_{std::move(data_dir)}, delay_{std::move(delay)}, thread_{
-                                                                [this](const std::stop_token& stop) { run(stop); }} {}
+log_archiver::log_archiver(std::filesystem::path data_dir, std::function<std::chrono::milliseconds()> delay,
+                           std::size_t most)
+  : data_dir_{std::move(data_dir)}, delay_{std::move(delay)}, most_{most}, thread_{[this](const std::stop_token& stop) {
+      run(stop);
+    }} {}
 
 log_archiver::~log_archiver() {
   thread_.request_stop();
@@ -29,6 +31,9 @@ log_archiver::~log_archiver() {
 void log_archiver::add(attempt_key key) {
   {
     const std::lock_guard lock{mutex_};
+    // A delay of a hundred years must not fill the memory.
+    if (waiting_.size() >= most_)
+      return;
     waiting_.push_back({key, clock::now()});
     if (waiting_.size() > 1)
       return; // the thread waits for the first one

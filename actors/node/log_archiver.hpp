@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -23,15 +24,16 @@ public:
   using clock = std::chrono::steady_clock;
 
   /// `delay` tells how long a log is left alone after it was added: somebody may be reading it, and it may be removed
-  /// soon. Asked again each time; must not block.
-  log_archiver(std::filesystem::path data_dir, std::function<std::chrono::milliseconds()> delay);
+  /// soon. Asked again each time; must not block. No more than `most` wait at the same time.
+  log_archiver(std::filesystem::path data_dir, std::function<std::chrono::milliseconds()> delay,
+               std::size_t most = 1'000'000);
   /// Lets the log at hand be finished.
   ~log_archiver();
   log_archiver(const log_archiver&) = delete;
   log_archiver& operator=(const log_archiver&) = delete;
 
-  /// Nobody writes to the log of this attempt any more. Adding it twice, or one that has no log, is harmless. Any
-  /// thread.
+  /// Nobody writes to the log of this attempt any more. Adding it twice, or one that has no log, is harmless. While as
+  /// many wait as may, it stays as it is until the node starts again. Any thread.
   void add(attempt_key key);
 
   /// The delay has changed.
@@ -48,6 +50,7 @@ private:
 
   std::filesystem::path data_dir_;
   std::function<std::chrono::milliseconds()> delay_;
+  std::size_t most_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<entry> waiting_;
