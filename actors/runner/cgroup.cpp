@@ -58,15 +58,6 @@ fs::path own_path(const fs::path& file) {
   return {};
 }
 
-/// Cgroups inside a job's own, too, if it made some: from below upwards.
-void remove_cgroup(const fs::path& path) {
-  std::error_code failed;
-  for (fs::directory_iterator each{path, failed}, end; !failed && each != end; each.increment(failed))
-    if (each->is_directory(failed))
-      remove_cgroup(each->path());
-  ::rmdir(path.c_str());
-}
-
 cgroup_access only_rlimits(std::string why) {
   cgroup_access access;
   access.detail = "limits are those of setrlimit: " + std::move(why);
@@ -110,6 +101,15 @@ bool divide(const fs::path& own, const cgroup_access& access) {
 }
 
 } // namespace
+
+void remove_cgroup(const fs::path& path) {
+  std::error_code failed;
+  // From below upwards.
+  for (fs::directory_iterator each{path, failed}, end; !failed && each != end; each.increment(failed))
+    if (each->is_directory(failed))
+      remove_cgroup(each->path());
+  ::rmdir(path.c_str());
+}
 
 cgroup_access prepare_cgroups(const cgroup_sources& sources) {
   const auto mount = mount_point(sources.mounts);

@@ -37,6 +37,9 @@ struct cgroup_sources {
 /// start.
 [[nodiscard]] cgroup_access prepare_cgroups(const cgroup_sources& sources = {});
 
+/// Removes a cgroup without processes, and those inside it that its job made.
+void remove_cgroup(const std::filesystem::path& path);
+
 /// The cgroup of one attempt. Removed with this object, which needs its processes to be gone.
 class job_cgroup {
 public:

@@ -1,5 +1,6 @@
 #include "actors/workers/leftovers.hpp"
 
+#include "actors/runner/cgroup.hpp"
 #include "actors/runner/workspace.hpp"
 #include "storage/artifact_path.hpp"
 #include "storage/log_archive.hpp"
@@ -164,6 +165,8 @@ private:
 } // namespace
 
 void remove_unfinished(const unfinished_run& left) {
+  if (!left.cgroup.empty())
+    remove_cgroup(left.cgroup);
   if (!left.keeps_workspace)
     remove_directory("a workspace", left.key, left.workspace);
   remove_attempt_output(left.key, left.workspace);

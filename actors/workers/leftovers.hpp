@@ -23,9 +23,12 @@ struct unfinished_run {
   bool keeps_workspace = false;
   /// Where its artifacts would have been put.
   std::string artifacts;
+  /// Empty: it has none.
+  std::string cgroup;
 };
 
-/// Removes its workspace, unless that is kept, and what the job cannot have any more: outputs and unfinished artifacts.
+/// Removes its workspace, unless that is kept, its cgroup, and what the job cannot have any more: outputs and
+/// unfinished artifacts.
 void remove_unfinished(const unfinished_run& left);
 
 /// Removes the logs, artifacts and kept workspaces of all attempts of removed jobs.

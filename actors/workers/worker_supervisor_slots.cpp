@@ -29,7 +29,8 @@ outcome worker_supervisor::line::send(const runner_command& command) {
   auto sent = link_->send(command);
   // A worker that dies right after is known to have left a job behind.
   if (const auto* start = std::get_if<start_command>(&command); start != nullptr && sent) {
-    running_ = {start->key, start->workspace, start->keep_workspace != keep_policy::never, start->artifacts_dir};
+    running_ = {start->key, start->workspace, start->keep_workspace != keep_policy::never, start->artifacts_dir,
+                start->cgroup};
   }
   return sent;
 }

@@ -90,6 +90,7 @@ public:
         start_command start;
         start.key = {{7}, 1};
         start.workspace = "/w/7-1";
+        start.cgroup = "/c/7-1";
         if (!place_.runner(start))
           log_->push_back("the job was not started");
       },
@@ -136,7 +137,7 @@ struct fixture : actor_fixture {
     worker_supervisor_options options;
     options.slots = slots;
     options.runners = host;
-    options.clean_up = [this](const unfinished_run& left) { cleaned_up.push_back(left.workspace); };
+    options.clean_up = [this](const unfinished_run& left) { cleaned_up.push_back(left.workspace + " " + left.cgroup); };
     options.clock = [this] { return now; };
     options.make_worker = [this](caf::local_actor& parent, worker_place place) {
       worker_actor made = parent.spawn<fake_worker>(std::move(place), log);
@@ -332,7 +333,7 @@ CAF_TEST(a runner that dies has its tree swept and its job marked before a new o
   CAF_CHECK(database->abandons.empty());
   CAF_CHECK(cleaned_up.empty());
   swept();
-  CAF_CHECK(cleaned_up == std::vector<std::string>{"/w/7-1"});
+  CAF_CHECK(cleaned_up == std::vector<std::string>{"/w/7-1 /c/7-1"});
   CAF_CHECK_EQUAL(database->abandons.size(), 1u);
   marked();
   CAF_CHECK_EQUAL(story(), "marked node/1; runner 2: launched; ");
