@@ -141,7 +141,8 @@ void worker_supervisor::worker_down(const caf::down_msg& down) {
     return close(where);
   spdlog::log(down.reason ? spdlog::level::err : spdlog::level::info, "worker_supervisor: worker {} went down: {}",
               where.name, text_of(down.reason));
-  if (!allow_restart(where, text_of(down.reason)))
+  const bool in_peace = !down.reason && !busy;
+  if (!in_peace && !allow_restart(where, text_of(down.reason)))
     return;
   if (busy)
     end_job(where);

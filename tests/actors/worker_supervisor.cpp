@@ -533,6 +533,17 @@ CAF_TEST(a runner that does not quit is killed) {
   CAF_CHECK(take<outcome>(stopped).has_value());
 }
 
+CAF_TEST(workers that end in peace are no reason to end) {
+  start();
+  for (int i = 0; i < 10; ++i) {
+    caf::anon_send(workers.back(), stop_atom_v, stop_mode::drain);
+    settle();
+    marked();
+  }
+  CAF_CHECK(!ended);
+  CAF_CHECK_EQUAL(workers.size(), 11u);
+}
+
 CAF_TEST(its end ends the runners) {
   start();
   caf::anon_send(testee, fault_atom_v, std::string{"test"});
