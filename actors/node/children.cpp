@@ -7,8 +7,6 @@
 #include "actors/inspector/inspector.hpp"
 #include "actors/log_hub.hpp"
 #include "actors/reader.hpp"
-#include "actors/runner/job_environment.hpp"
-#include "actors/runner/process_runner_host.hpp"
 #include "actors/runner/secret_masker.hpp"
 #include "actors/runner/workspace.hpp"
 #include "actors/scheduler.hpp"
@@ -103,15 +101,10 @@ worker_actor make_worker(const node_context& context, caf::local_actor& parent, 
 
 worker_supervisor_actor make_worker_supervisor(node_context& context, caf::local_actor& parent,
                                                const node_actors& others) {
-  runner_options runner;
-  runner.path = context.options.runner.string();
-  runner.env = runner_environment(context.node_id);
-  runner.orphan_grace = context.options.stop_grace;
-
   worker_supervisor_options options;
   options.slots = context.slots;
   options.resized = [&context](std::uint32_t slots) { context.slots = slots; };
-  options.runners = make_runner_host(context.processes, std::move(runner));
+  options.runners = context.runners;
   options.clean_up = [&context](unfinished_run left) {
     context.files.post([left = std::move(left)] { remove_unfinished(left); });
   };

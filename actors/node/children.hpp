@@ -8,6 +8,7 @@
 #include "actors/root_supervisor.hpp"
 #include "actors/runner/cgroup.hpp"
 #include "actors/runner/process_io.hpp"
+#include "actors/runner/runner_host.hpp"
 #include "config/data_directory.hpp"
 #include "config/live_settings.hpp"
 #include "storage/job_store.hpp"
@@ -30,6 +31,9 @@ struct node_context {
   std::string node_id;
   cgroup_access cgroups;
   process_io& processes;
+  /// Of all worker supervisors, one after the other: whoever sweeps must know of the runners that a former one told to
+  /// die.
+  std::shared_ptr<runner_host> runners;
   http::file_threads& files;
   log_archiver& archiver;
   /// Where webhooks are sent: it waits for others' servers.

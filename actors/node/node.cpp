@@ -5,6 +5,7 @@
 #include "actors/node/children.hpp"
 #include "actors/node/ports.hpp"
 #include "actors/runner/job_environment.hpp"
+#include "actors/runner/process_runner_host.hpp"
 #include "actors/runner/spawn.hpp"
 #include "actors/workers/leftovers.hpp"
 #include "config/live_settings.hpp"
@@ -147,6 +148,14 @@ std::size_t open_files_limit() {
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1'024;
 }
 
+std::shared_ptr<runner_host> make_runners(process_io& processes, const settings& options, const std::string& mark) {
+  runner_options runner;
+  runner.path = options.runner.string();
+  runner.env = runner_environment(mark);
+  runner.orphan_grace = options.stop_grace;
+  return make_runner_host(processes, std::move(runner));
+}
+
 /// As many as the webhook sender has under way at the same time.
 constexpr std::size_t webhook_threads = 8;
 
@@ -166,6 +175,7 @@ public:
                process_mark(store->node_id(), data_.path()),
                std::move(cgroups),
                processes_,
+               make_runners(processes_, options_, process_mark(store->node_id(), data_.path())),
                files_,
                archiver_,
                couriers_,
@@ -194,6 +204,7 @@ public:
     couriers_.stop();
     system_.await_all_actors_done();
     processes_.stop(runner_patience);
+    context_.runners.reset(); // what still waits there holds actors
   }
 
   outcome listen() {

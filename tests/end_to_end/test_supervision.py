@@ -110,6 +110,13 @@ def test_a_job_that_asks_for_it_is_queued_again_when_its_worker_crashes(start_no
     assert (job["state"], job["interrupts"]) == ("succeeded", 1)
 
 
+def test_a_worker_supervisor_that_throws_leaves_nothing_of_its_jobs(start_node):
+    node = start_node(slots=1, fault_injection=True)
+    job, sleep = start_a_tree(node)
+    node.inject_fault("worker_supervisor")
+    assert_failed_once_by_its_worker(node, job, sleep)
+
+
 def test_other_workers_go_on_when_one_crashes(start_node, fifo):
     node = start_node(slots=2, fault_injection=True)
     steady = node.submit(f"read x < {fifo.path}; echo steady")
