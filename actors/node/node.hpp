@@ -1,8 +1,8 @@
 /// A node: everything that lives as long as the process does, built in order and taken down in reverse.
 ///
 /// Start: data directory (lock) → database file → what an earlier node left behind is ended and marked → process thread
-/// → actors → listeners → node.json. Stop: workers (drain or now) → listeners → the other actors → database → process
-/// thread. kcx_node.cpp owns the one instance and turns signals into stop().
+/// → listeners, which answer 503 → actors → node.json. Stop: workers (drain or now) → listeners → the other actors →
+/// database → process thread. kcx_node.cpp owns the one instance and turns signals into stop().
 #pragma once
 
 #include "config/error.hpp"
