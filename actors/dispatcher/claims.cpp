@@ -24,6 +24,7 @@ void dispatcher::match() {
 
 void dispatcher::match_local(const std::vector<job_kind>& news) {
   reserved_for_.reset();
+  auto free = free_slots();
   for (auto each = waiting_.begin(); each != waiting_.end();) {
     const auto here = each++;
     const bool cordoned = is_cordoned(here->request.worker);
@@ -34,6 +35,7 @@ void dispatcher::match_local(const std::vector<job_kind>& news) {
       continue;
     auto job = index_.take(here->request.labels, free_slots());
     if (job) {
+      free -= index_.limited(job->weight);
       auto asker = std::move(*here);
       waiting_.erase(here);
       open_claim(std::move(asker), std::move(job));

@@ -132,6 +132,8 @@ private:
   [[nodiscard]] bool is_cordoned(const std::string& worker) const;
   void holder_down(const caf::down_msg& down);
   void forget(attempt_key key);
+  /// What a job of this weight fills of the fleet's slots when this worker runs it.
+  [[nodiscard]] std::int64_t filled(const std::string& worker, std::int32_t weight) const;
   void drain();
 
   // -- claims --------------------------------------------------------------------------------------------------------

@@ -110,13 +110,18 @@ bool dispatcher::is_cordoned(const std::string& worker) const {
   return std::ranges::find(cordoned_, worker) != cordoned_.end();
 }
 
+std::int64_t dispatcher::filled(const std::string& worker, std::int32_t weight) const {
+  // The slot of a cordoned worker is no part of the capacity: its job fills that, and of the others' the rest.
+  return index_.limited(is_cordoned(worker) ? weight - 1 : weight);
+}
+
 std::int64_t dispatcher::free_slots() const {
   auto free = capacity_;
   for (const auto& [key, each] : held_)
-    free -= index_.limited(each.weight);
+    free -= filled(each.worker, each.weight);
   for (const auto& each : claims_) {
     if (each.job)
-      free -= index_.limited(each.job->weight);
+      free -= filled(each.request.worker, each.job->weight);
   }
   return free;
 }

@@ -415,6 +415,33 @@ CAF_TEST(a window that was cut is filled again from where it ends) {
   CAF_CHECK_EQUAL(next(database->claims).asked.job.value, 3);
 }
 
+CAF_TEST(the job of a cordoned worker takes no slot of the others) {
+  start({job(1), job(2)});
+  caf::anon_send(testee, fleet_atom_v, fleet{2, {}});
+  ask_for_work("node/1", 1);
+  answer_claim(expected<job_grant>{grant_of(1)});
+  caf::anon_send(testee, fleet_atom_v, fleet{1, {"node/1"}});
+  settle();
+  ask_for_work("node/2", 2);
+  CAF_REQUIRE_EQUAL(database->claims.size(), 1u);
+  CAF_CHECK_EQUAL(answer_claim(expected<job_grant>{grant_of(2)}).job.value, 2);
+}
+
+CAF_TEST(what a heavy job of a cordoned worker fills of the others stays filled) {
+  auto heavy = job(1);
+  heavy.weight = 2;
+  auto grant = grant_of(1);
+  grant.spec.weight = 2;
+  start({heavy, job(2)});
+  caf::anon_send(testee, fleet_atom_v, fleet{2, {}});
+  ask_for_work("node/1", 1);
+  answer_claim(expected<job_grant>{grant});
+  caf::anon_send(testee, fleet_atom_v, fleet{1, {"node/1"}});
+  settle();
+  ask_for_work("node/2", 2);
+  CAF_CHECK(database->claims.empty());
+}
+
 CAF_TEST(a project that holds slots lets another go first) {
   start({job(1, "many"), job(2, "many"), job(3, "one")});
   ask_for_work("node/1", 1);
