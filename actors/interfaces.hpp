@@ -169,7 +169,9 @@ using dispatcher_actor = caf::typed_actor<
   // What holds this ready job back at the moment.
   caf::replies_to<why_atom, job_id>::with<dispatch_view>,
   // To itself: what could not be asked before is asked again.
-  caf::reacts_to<tick_atom>>::extend_with<ready_listener_actor>::extend_with<status_actor>;
+  caf::reacts_to<tick_atom>,
+  // To itself: ready jobs that the subscription of this number left out have their turn.
+  caf::reacts_to<subscribe_atom, std::uint64_t>>::extend_with<ready_listener_actor>::extend_with<status_actor>;
 
 /// A WORKER: one job at a time: claim, run, complete.
 using worker_actor = caf::typed_actor<

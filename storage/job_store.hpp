@@ -113,7 +113,7 @@ struct ready_window {
   std::vector<ready_job> jobs;
   /// The last job shown of each lane that has more behind it.
   std::vector<ready_job> more;
-  /// There are lanes of which nothing is shown.
+  /// There are lanes of which nothing is shown: the next window begins with them.
   bool lanes_left_out = false;
   /// As in follow_up.
   std::vector<ready_job> followers{};
@@ -302,8 +302,9 @@ public:
   /// What is held by leases, for a node that just started.
   [[nodiscard]] virtual expected<std::vector<leased_attempt>> leased_attempts() = 0;
 
-  /// The first queued jobs of each lane, `limit` in all, as many of each as that allows but at least one. Without those
-  /// of paused queues; of a group only the next, and only where there is room.
+  /// The first queued jobs of each lane, `limit` in all, as many of each as that allows but at least one; with more
+  /// lanes than that, those have their turn that were left out the last time. Without those of paused queues; of a
+  /// group only the next, and only where there is room.
   [[nodiscard]] virtual expected<ready_window> ready_jobs(std::size_t limit) = 0;
   /// The same of the one lane of `last`, behind it: at most `limit`.
   [[nodiscard]] virtual expected<ready_window> ready_jobs_behind(const ready_job& last, std::size_t limit) = 0;

@@ -49,6 +49,10 @@ dispatcher::behavior_type dispatcher::make_behavior() {
       subscribe();
     },
     [this](tick_atom) { tick(); },
+    [this](subscribe_atom, std::uint64_t number) {
+      if (number == subscription_ && index_.lanes_left_out())
+        subscribe();
+    },
     [this](ready_atom, const ready_notice& notice) { hear(notice); },
     [this](status_atom) { return status(); },
     [this](fault_atom, const std::string& text) { fault(text); },
@@ -103,6 +107,7 @@ void dispatcher::take_snapshot(const ready_snapshot& snapshot) {
   }
   for (const auto& notice : std::exchange(early_notices_, {}))
     follow(notice);
+  read_left_out();
   match();
 }
 
@@ -152,7 +157,17 @@ void dispatcher::apply(const ready_notice& notice) {
   match();
 }
 
+void dispatcher::read_left_out() {
+  if (!subscribed_ || !index_.lanes_left_out())
+    return;
+  if (index_.runs_low())
+    subscribe();
+  else if (std::exchange(turn_of_, subscription_) != subscription_)
+    delayed_send(this, options_.lanes_turn, subscribe_atom_v, subscription_);
+}
+
 void dispatcher::refill_if_needed() {
+  read_left_out();
   const auto wanted = refilling_ || !subscribed_ ? std::nullopt : index_.wants_refill();
   if (!wanted)
     return;

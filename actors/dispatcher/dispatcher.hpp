@@ -26,6 +26,8 @@ struct dispatcher_options {
   /// Ready jobs kept in memory at the most, and of one lane; see ready_index.
   std::size_t window = 50'000;
   std::size_t lane_window = 10'000;
+  /// While there are more lanes than a snapshot shows, others have their turn this often.
+  std::chrono::milliseconds lanes_turn{10'000};
   /// How long the database may take to answer; then the outcome counts as unknown.
   std::chrono::milliseconds request_timeout{10'000};
   /// Pause before something that failed is tried again.
@@ -115,6 +117,8 @@ private:
   void refill_if_needed();
   [[nodiscard]] bool is_claimed(job_id job) const;
   [[nodiscard]] ready_window unclaimed(ready_window window) const;
+  /// Reads the ready jobs anew when few are left beside lanes of which nothing is known, or when it is their turn.
+  void read_left_out();
   void cancel(attempt_key key);
 
   // -- workers -------------------------------------------------------------------------------------------------------
@@ -127,13 +131,13 @@ private:
   void watch(const attempt_holder_actor& holder, std::vector<std::string> labels);
   void resize(const fleet& workers);
   dispatch_view why(job_id job) const;
+  /// What a job of this weight fills of the fleet's slots when this worker runs it.
+  [[nodiscard]] std::int64_t filled(const std::string& worker, std::int32_t weight) const;
   /// Slots that no job's weight fills.
   [[nodiscard]] std::int64_t free_slots() const;
   [[nodiscard]] bool is_cordoned(const std::string& worker) const;
   void holder_down(const caf::down_msg& down);
   void forget(attempt_key key);
-  /// What a job of this weight fills of the fleet's slots when this worker runs it.
-  [[nodiscard]] std::int64_t filled(const std::string& worker, std::int32_t weight) const;
   void drain();
 
   // -- claims --------------------------------------------------------------------------------------------------------
@@ -197,6 +201,8 @@ private:
   std::uint64_t last_notice_ = 0;
   std::vector<ready_notice> early_notices_;
   bool refilling_ = false;
+  /// The subscription whose lanes give way to others when their time is up.
+  std::uint64_t turn_of_ = 0;
 
   /// Oldest first.
   std::list<question> waiting_;

@@ -1,6 +1,7 @@
 #include "actors/dispatcher/ready_index.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -46,12 +47,15 @@ void ready_index::reset(const ready_window& jobs) {
   }
   cut_lanes_ = 0;
   lanes_ = 0;
+  left_out_ = false;
   // The marks first: adding may push jobs out and move them back.
   for (const auto& last : jobs.more)
     cut(lane_of(last), position_of(last));
   for (const auto* each : {&jobs.jobs, &jobs.followers})
     for (const auto& job : *each)
       add(job);
+  if (jobs.lanes_left_out)
+    leave_out();
 }
 
 void ready_index::refill(const ready_job& from, const ready_window& jobs) {
@@ -77,6 +81,8 @@ void ready_index::add(const ready_job& job) {
     followers_.erase(former->second);
     follows_.erase(former);
   }
+  if (left_out_ && find_lane(job) == nullptr)
+    return discover(job);
   auto& where = lane_of(job);
   if (where.complete_to && *where.complete_to < position_of(job))
     return;
@@ -222,75 +228,6 @@ std::optional<ready_job> ready_index::take(const job_taker& worker) {
   return job;
 }
 
-std::optional<ready_job> ready_index::find(job_id id) const {
-  const auto found = jobs_.find(id.value);
-  if (found == jobs_.end())
-    return std::nullopt;
-  const auto& job = found->second;
-  return ready_job{id, job.at.order_key, job.weight, job.owner->name, job.where->kind.queue, job.where->kind.labels};
-}
-
-namespace {
-
-/// The jobs of one project in several lanes, in one order.
-class merged {
-public:
-  void add(const std::set<ready_position>& jobs) { lanes_.emplace_back(jobs.begin(), jobs.end()); }
-
-  [[nodiscard]] const ready_position* first() const {
-    const ready_position* best = nullptr;
-    for (const auto& [at, end] : lanes_)
-      if (at != end && (best == nullptr || *at < *best))
-        best = &*at;
-    return best;
-  }
-
-  void pop() {
-    const auto* best = first();
-    for (auto& [at, end] : lanes_)
-      if (at != end && &*at == best)
-        return void(++at);
-  }
-
-private:
-  using iterator = std::set<ready_position>::const_iterator;
-  std::vector<std::pair<iterator, iterator>> lanes_;
-};
-
-} // namespace
-
-std::optional<std::int64_t>
-ready_index::position(job_id id, std::int64_t most,
-                      const std::function<bool(const std::vector<std::string>&)>& fits) const {
-  const auto wanted = jobs_.find(id.value);
-  if (wanted == jobs_.end() || !fits(wanted->second.where->kind.labels))
-    return std::nullopt;
-  std::map<std::string, merged> waiting;
-  std::set<std::tuple<std::int64_t, std::int64_t, ready_position, std::string>> order;
-  for (const auto& [name, owner] : projects_) {
-    auto& jobs = waiting[name];
-    for (const auto& [where, positions] : owner.lanes)
-      if (fits(where->kind.labels))
-        jobs.add(positions.jobs);
-    if (const auto* first = jobs.first())
-      order.emplace(owner.held, owner.tag, *first, name);
-  }
-  auto now = virtual_time_;
-  for (std::int64_t count = 1; count <= most && !order.empty(); ++count) {
-    auto [held, tag, first, name] = *order.begin();
-    if (first.id == id)
-      return count;
-    order.erase(order.begin());
-    const auto weight = jobs_.at(first.id.value).weight;
-    now = std::max(now, tag);
-    auto& jobs = waiting[name];
-    jobs.pop();
-    if (const auto* next = jobs.first())
-      order.emplace(held + weight, now + weight, *next, name);
-  }
-  return std::nullopt;
-}
-
 void ready_index::hold(const std::string& name, std::int32_t weight) {
   reorder(project_of(name), [weight](project& changed) { changed.held += weight; });
 }
@@ -372,12 +309,28 @@ void ready_index::erase(std::unordered_map<std::int64_t, entry>::iterator found)
   forget_if_empty(from);
 }
 
+void ready_index::discover(const ready_job& job) {
+  // What came before it in its lane may have been left out as well: the lane is read from its beginning, or with the
+  // others that are left out.
+  if (lanes_ < window_)
+    cut(lane_of(job), ready_position{std::numeric_limits<std::int64_t>::min(), {}});
+}
+
+void ready_index::leave_out() {
+  left_out_ = true;
+  known_beside_ = jobs_.size();
+}
+
 void ready_index::drop_last(lane& from) {
   const auto at = *from.jobs.rbegin();
-  // Everything before the dropped job is still known: the next refill begins with it.
-  cut(from, ready_position{at.order_key, {at.id.value - 1}});
+  const bool only = from.jobs.size() == 1;
+  // Everything before the dropped job is still known: the next refill begins with it. But where there are more lanes
+  // than places, refills would push them out in turns for ever.
+  cut(from, only ? std::nullopt : std::optional{ready_position{at.order_key, {at.id.value - 1}}});
   drop_followers(at.id);
   erase(jobs_.find(at.id.value));
+  if (only)
+    leave_out();
 }
 
 void ready_index::cut(lane& where, std::optional<ready_position> complete_to) {
@@ -413,7 +366,11 @@ void ready_index::forget_if_empty(lane& where) {
 std::optional<ready_job> ready_index::wants_refill() const {
   if (hungry_.empty())
     return std::nullopt;
-  const auto& where = *hungry_.begin()->second;
+  // With so many lanes only those with nothing known, which are the first by size: the next snapshot shows all anew.
+  const auto& smallest = *sizes_.begin();
+  if (left_out_ && smallest.first.first > 0)
+    return std::nullopt;
+  const auto& where = left_out_ ? *smallest.second : *hungry_.begin()->second;
   return ready_job{where.complete_to->id, where.complete_to->order_key, 1,
                    where.owner->name,     where.where->kind.queue,      where.where->kind.labels};
 }

@@ -13,7 +13,8 @@
 /// Bound. Jobs of one project, one queue and one set of labels form a lane, as in the database. At most `lane_window`
 /// of a lane and `window` in all are kept: beyond that the last job of the longest lane is dropped, so that nothing is
 /// ever hidden behind another's million. What was dropped, or comes behind it, is read again from the database lane by
-/// lane, as wants_refill() says.
+/// lane, as wants_refill() says. Lanes of which nothing is known, since there are more of them than places here or in a
+/// snapshot, come with the next snapshot: see lanes_left_out().
 #pragma once
 
 #include "storage/job_store.hpp"
@@ -141,10 +142,15 @@ public:
   // -- what lies beyond the window -----------------------------------------------------------------------------------
 
   /// Some ready jobs are unknown here.
-  [[nodiscard]] bool truncated() const noexcept { return cut_lanes_ > 0; }
+  [[nodiscard]] bool truncated() const noexcept { return cut_lanes_ > 0 || left_out_; }
+  /// There may be lanes with ready jobs of which nothing is known: only another reset() brings them.
+  [[nodiscard]] bool lanes_left_out() const noexcept { return left_out_; }
+  /// Of what was known when lanes were left out, less than half is left.
+  [[nodiscard]] bool runs_low() const noexcept { return left_out_ && jobs_.size() * 2 < known_beside_; }
   /// How many jobs of a lane are read at once.
   [[nodiscard]] std::size_t refill_limit() const noexcept { return std::max<std::size_t>(lane_window_ / 2, 1); }
-  /// The last job up to which everything is known, of a lane that goes on behind it and has few known ones left.
+  /// The last job up to which everything is known, of a lane that goes on behind it and has few known ones left, or
+  /// none while lanes are left out.
   [[nodiscard]] std::optional<ready_job> wants_refill() const;
 
 private:
@@ -209,6 +215,9 @@ private:
   /// Forgets all that comes after it.
   void drop_followers(job_id id);
   bool remove_follower(job_id id);
+  /// A job became ready in a lane of which nothing is known, while lanes are left out.
+  void discover(const ready_job& job);
+  void leave_out();
   void insert(const ready_job& job);
   void erase(std::unordered_map<std::int64_t, entry>::iterator found);
   void drop_last(lane& from);
@@ -232,6 +241,9 @@ private:
   std::vector<job_kind> news_;
   std::uint64_t looked_at_ = 0;
   std::size_t cut_lanes_ = 0;
+  bool left_out_ = false;
+  /// How many jobs were known when lanes were left out.
+  std::size_t known_beside_ = 0;
   std::uint64_t last_lane_ = 0;
   std::size_t lanes_ = 0;
   /// Lanes by number of known jobs; the last one gives way when the window is full.

@@ -259,7 +259,7 @@ work_offers dispatcher::offers() {
   work_offers made{last_notice_, {}, free_slots()};
   // What is not known here may come first, and so does whatever waits for a worker: even a job too heavy for what it
   // has free, which those behind would else overtake for ever. Free slots that are kept for such a one are nobody's.
-  if (!subscribed_ || draining_ || holding_off_ || refilling_ || index_.wants_refill())
+  if (!subscribed_ || draining_ || holding_off_ || refilling_ || index_.lanes_left_out() || index_.wants_refill())
     return made;
   if (reserved_for_)
     made.free = 0;

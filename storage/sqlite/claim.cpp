@@ -159,10 +159,14 @@ expected<std::vector<leased_attempt>> sqlite_store::leased_attempts() {
 
 std::vector<lane_name> sqlite_store::lanes(std::size_t limit) {
   std::vector<lane_name> found;
-  for (lane_name lane; found.size() < limit && next_lane(*db_, lane);) {
-    if (!db_->use(sql::is_paused).bind(lane.queue).step())
-      found.push_back(lane);
-  }
+  const auto walk = [&](lane_name lane, const lane_name* last) {
+    while (found.size() < limit && next_lane(*db_, lane) && (last == nullptr || lane <= *last)) {
+      if (!db_->use(sql::is_paused).bind(lane.queue).step())
+        found.push_back(lane);
+    }
+  };
+  walk(shown_to_, nullptr);
+  walk({}, &shown_to_);
   return found;
 }
 
@@ -193,6 +197,7 @@ expected<ready_window> sqlite_store::ready_jobs(std::size_t limit) {
     window.lanes_left_out = names.size() > limit;
     if (window.lanes_left_out)
       names.pop_back();
+    shown_to_ = window.lanes_left_out ? names.back() : lane_name{};
     const auto each = std::max<std::size_t>(1, limit / std::max<std::size_t>(1, names.size()));
     for (const auto& lane : names)
       read_lane(lane, std::numeric_limits<std::int64_t>::min(), job_id{}, each, window);

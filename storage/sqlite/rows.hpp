@@ -46,6 +46,7 @@ struct lane_name {
   std::string project;
   std::string queue;
   std::string labels;
+  auto operator<=>(const lane_name&) const = default;
 };
 [[nodiscard]] bool next_lane(connection& db, lane_name& lane);
 

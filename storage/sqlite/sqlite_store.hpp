@@ -170,7 +170,7 @@ private:
   void read_grant(const cursor& row, job_grant& grant);
   expected<job_grant> give_up(const claim_request& request, const unreadable_job& job, timestamp now);
   expected<job_id> job_of_nonce(const claim_request& request);
-  /// Names of lanes with queued jobs, none of a paused queue, at most `limit`.
+  /// Names of lanes with queued jobs, none of a paused queue, at most `limit`: those behind shown_to_ first.
   std::vector<lane_name> lanes(std::size_t limit);
   void read_lane(const lane_name& lane, std::int64_t after_key, job_id after, std::size_t limit, ready_window& window);
 
@@ -204,6 +204,8 @@ private:
   bool patient_ = true;
   /// Set for good once damage was met.
   std::optional<error> unusable_;
+  /// Where the last window of ready jobs left lanes out: the last lane that it showed.
+  lane_name shown_to_;
   /// The write-ahead log may hold secrets of jobs that have ended: at first, those of an earlier life.
   bool secrets_in_log_ = true;
   std::optional<std::chrono::steady_clock::time_point> emptied_at_;

@@ -415,6 +415,32 @@ CAF_TEST(a window that was cut is filled again from where it ends) {
   CAF_CHECK_EQUAL(next(database->claims).asked.job.value, 3);
 }
 
+CAF_TEST(lanes that a snapshot left out are read when few jobs are left and when their turn comes) {
+  testee = sys.spawn<dispatcher>(database_handle, dispatcher_options{});
+  settle();
+  next(database->subscriptions).answer(ready_snapshot{0, {{job(1, "p"), job(2, "q")}, {}, true}, {}, {}});
+  settle();
+  ask_for_work("node/1", 1);
+  CAF_CHECK(database->subscriptions.empty());
+  ask_for_work("node/2", 2);
+  answer_claim(expected<job_grant>{grant_of(1)});
+  CAF_REQUIRE_EQUAL(database->subscriptions.size(), 1u);
+  next(database->subscriptions).answer(ready_snapshot{0, {{job(3, "r", {"gpu"})}, {}, true}, {}, {}});
+  settle();
+  const auto answer = ask_for_work("node/3", 3);
+  CAF_CHECK(database->subscriptions.empty());
+  CAF_CHECK(database->offers.empty() || database->offers.back().offers.empty());
+  pass(10s);
+  CAF_REQUIRE_EQUAL(database->subscriptions.size(), 1u);
+  database->claims.clear();
+  next(database->subscriptions).answer(ready_snapshot{0, {{job(4, "s")}, {}, false}, {}, {}});
+  settle();
+  answer_claim(expected<job_grant>{grant_of(4)});
+  CAF_CHECK_EQUAL(granted(answer), "job 4/1");
+  pass(20s);
+  CAF_CHECK(database->subscriptions.empty());
+}
+
 CAF_TEST(the job of a cordoned worker takes no slot of the others) {
   start({job(1), job(2)});
   caf::anon_send(testee, fleet_atom_v, fleet{2, {}});

@@ -444,6 +444,107 @@ CAF_TEST(with a small window and refills every job is handed out exactly once) {
   }
 }
 
+CAF_TEST(more lanes than places push each other out for no refill) {
+  ready_index index{4};
+  for (std::int64_t id = 1; id <= 4; ++id)
+    index.add(job(id, id, "p" + std::to_string(id)));
+  CAF_CHECK(!index.lanes_left_out());
+  index.add(job(5, 5, "p5"));
+  CAF_CHECK(index.lanes_left_out() && index.truncated());
+  CAF_CHECK_EQUAL(index.size(), 4u);
+  CAF_CHECK(!index.wants_refill());
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 2);
+  CAF_CHECK(!index.wants_refill() && !index.runs_low());
+  CAF_CHECK_EQUAL(take_id(index), 3);
+  CAF_CHECK(index.runs_low());
+  index.reset({{job(4, 4, "p4"), job(5, 5, "p5")}, {}, false});
+  CAF_CHECK(!index.lanes_left_out() && !index.runs_low());
+}
+
+CAF_TEST(a job of a lane that was left out does not go before its elders) {
+  ready_index index;
+  index.reset({{job(1, 1)}, {}, true});
+  index.add(job(9, 9, "q"));
+  index.add(job(8, 8));
+  CAF_CHECK(!index.contains({9}) && index.contains({8}));
+  const auto from = index.wants_refill();
+  CAF_REQUIRE(from && from->project == "q");
+  index.refill(*from, {{job(2, 2, "q"), job(9, 9, "q")}, {}, false});
+  CAF_CHECK(!index.wants_refill());
+  CAF_CHECK_EQUAL(take_id(index), 1);
+  CAF_CHECK_EQUAL(take_id(index), 2);
+  index.release("q", 1);
+  CAF_CHECK_EQUAL(take_id(index), 9);
+}
+
+CAF_TEST(with more lanes than places every job is handed out exactly once) {
+  auto random = random_source();
+  for (int history = 0; history < 100; ++history) {
+    std::map<std::string, std::map<ready_position, ready_job>> database;
+    ready_index index{6};
+    std::int64_t last_id = 0;
+    std::vector<std::int64_t> taken;
+    std::string shown_to;
+    const auto add = [&] {
+      auto added = job(++last_id, static_cast<std::int64_t>(random() % 50), "p" + std::to_string(random() % 20));
+      database[added.project].emplace(ready_position{added.order_key, added.id}, added);
+      return added;
+    };
+    const auto show = [&](const std::string& project, const ready_position& from, std::size_t limit, ready_window& to) {
+      const auto& lane = database[project];
+      std::size_t shown = 0;
+      for (auto each = lane.upper_bound(from); each != lane.end(); ++each, ++shown) {
+        if (shown == limit)
+          return to.more.push_back(to.jobs.back());
+        to.jobs.push_back(each->second);
+      }
+    };
+    const auto snapshot = [&] {
+      std::erase_if(database, [](const auto& each) { return each.second.empty(); });
+      ready_window window;
+      auto lane = database.upper_bound(shown_to);
+      for (std::size_t shown = 0; shown < std::min<std::size_t>(4, database.size()); ++shown, ++lane) {
+        if (lane == database.end())
+          lane = database.begin();
+        show(lane->first, {INT64_MIN, {}}, 1, window);
+        shown_to = lane->first;
+      }
+      window.lanes_left_out = database.size() > 4;
+      return window;
+    };
+    for (int i = 0; i < 40; ++i)
+      add();
+    index.reset(snapshot());
+    for (auto left = std::size_t{40}; left > 0 || last_id < 80;) {
+      if (last_id < 80 && random() % 2 == 0) {
+        index.add(add());
+        ++left;
+      }
+      for (auto refills = 0; const auto from = index.wants_refill(); ++refills) {
+        CAF_REQUIRE_LESS(refills, 100);
+        ready_window window;
+        show(from->project, {from->order_key, from->id}, 3, window);
+        index.refill(*from, window);
+      }
+      CAF_REQUIRE(index.size() <= 6);
+      if (index.runs_low())
+        index.reset(snapshot());
+      if (const auto next = index.take({})) {
+        CAF_REQUIRE_EQUAL(database[next->project].begin()->second.id.value, next->id.value);
+        database[next->project].erase(ready_position{next->order_key, next->id});
+        taken.push_back(next->id.value);
+        index.release(next->project, next->weight);
+        --left;
+      } else if (left > 0) {
+        CAF_REQUIRE(index.lanes_left_out());
+        index.reset(snapshot()); // as the turn of others comes
+      }
+    }
+    CAF_CHECK_EQUAL(taken.size(), 80u);
+  }
+}
+
 CAF_TEST(free slots are kept for a heavy job until it fits) {
   ready_index index;
   auto heavy = job(1, 1);

@@ -50,6 +50,7 @@ public:
       [](fleet_atom, const fleet&) {},
       [](why_atom, job_id) { return dispatch_view{}; },
       [](tick_atom) {},
+      [](subscribe_atom, std::uint64_t) {},
       [](ready_atom, const ready_notice&) {},
       [](status_atom) { return actor_status{}; },
       [this](fault_atom, const std::string&) { answer_next(); },

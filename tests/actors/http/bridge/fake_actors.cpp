@@ -282,6 +282,7 @@ dispatcher_actor::behavior_type fake_dispatcher(dispatcher_actor::pointer self, 
     [](fleet_atom, const fleet&) {},
     [](why_atom, job_id) { return dispatch_view{}; },
     [](tick_atom) {},
+    [](subscribe_atom, std::uint64_t) {},
     [=](ready_atom, const ready_notice&) {
       for (auto& each : std::exchange(*asked, {})) {
         exchange_result told;
