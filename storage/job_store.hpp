@@ -61,6 +61,8 @@ struct claim_request {
   std::optional<std::chrono::milliseconds> lease{};
   /// The nonce was lent for a hand-off: if that happened, its grant is the answer, whatever `job` says.
   bool lent = false;
+  /// The worker's, sorted: a job that asks for others by now is not_ready.
+  std::vector<std::string> labels{};
 };
 
 /// What a job that has ended leaves to one that needs it.
@@ -260,9 +262,9 @@ public:
     return std::move(accepted->jobs);
   }
 
-  /// Marks a queued job running and begins its next attempt. Fails with not_ready if it is no longer queued,
-  /// if as many of its group are held as it allows, or if an earlier one of its group is queued. A job that cannot be
-  /// read ends as failed (job_grant::ended), so that it holds up no other.
+  /// Marks a queued job running and begins its next attempt. Fails with not_ready if it is no longer queued, if it asks
+  /// for labels that the worker has not, if as many of its group are held as it allows, or if an earlier one of its
+  /// group is queued. A job that cannot be read ends as failed (job_grant::ended), so that it holds up no other.
   [[nodiscard]] virtual expected<job_grant> claim(const claim_request& request, timestamp now) = 0;
 
   /// Confirms a claim: the job's process is about to run. Fails with stale_attempt.

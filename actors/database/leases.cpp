@@ -244,7 +244,7 @@ outcome database::hand_over(const accepted_jobs& accepted, timestamp at) {
   const auto with = offer_for(*job);
   if (with == offers_.end())
     return kcx::done{};
-  const claim_request request{job->id, with->worker, with->nonce, with->lease};
+  const claim_request request{job->id, with->worker, with->nonce, with->lease, false, with->labels};
   const auto grant = claim_stored(request, at);
   if (!grant && !store_->in_transaction())
     return grant.error(); // The job itself is gone with it.

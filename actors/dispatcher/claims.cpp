@@ -33,7 +33,7 @@ void dispatcher::match_local(const std::vector<job_kind>& news) {
     here->unserved = false;
     if (cordoned)
       continue;
-    auto job = index_.take(here->request.labels, free_slots());
+    auto job = index_.take(here->request.labels, free);
     if (job) {
       free -= index_.limited(job->weight);
       auto asker = std::move(*here);
@@ -48,7 +48,8 @@ void dispatcher::match_local(const std::vector<job_kind>& news) {
 }
 
 void dispatcher::open_claim(question asker, std::optional<ready_job> job) {
-  claim_request wanted{job ? job->id : job_id{}, asker.request.worker, asker.request.nonce, std::nullopt, asker.lent};
+  claim_request wanted{job ? job->id : job_id{}, asker.request.worker, asker.request.nonce, std::nullopt, asker.lent,
+                       asker.request.labels};
   claims_.push_back({std::move(asker), std::move(job), std::move(wanted), {}, false});
   send_claim(std::prev(claims_.end()));
 }
@@ -84,19 +85,17 @@ void dispatcher::granted(claim_list::iterator which, job_grant& grant) {
   const auto key = grant.key;
   const auto project = grant.spec.project;
   const auto weight = grant.spec.weight;
+  if (closed.job && closed.job->id != key.job) {
+    // An offer had got it another one: this one is ready as before.
+    put_back(*closed.job, true);
+    closed.job.reset();
+  }
+  told_meanwhile_.erase(key.job);
   if (!closed.asker) {
     if (closed.job)
       index_.release(closed.job->project, closed.job->weight);
-    if (closed.job && closed.job->id != key.job)
-      index_.add(*closed.job);
     give_back(key);
     return;
-  }
-  if (closed.job && closed.job->id != key.job) {
-    // An offer had got it another one: this one is ready as before.
-    index_.release(closed.job->project, closed.job->weight);
-    index_.add(*closed.job);
-    closed.job.reset();
   }
   if (!closed.job)
     index_.hold(project, weight);
@@ -112,10 +111,8 @@ void dispatcher::refused(claim_list::iterator which, const error& why) {
   auto closed = std::move(*which);
   claims_.erase(which);
   if (closed.job)
-    index_.release(closed.job->project, closed.job->weight);
+    put_back(*closed.job, is_storage_trouble(why));
   if (is_storage_trouble(why)) {
-    if (closed.job)
-      index_.add(*closed.job);
     holding_off_ = true;
     remind();
   } else if (closed.job) {
@@ -123,6 +120,14 @@ void dispatcher::refused(claim_list::iterator which, const error& why) {
   }
   if (closed.asker)
     wait_again(std::move(*closed.asker));
+}
+
+void dispatcher::put_back(const ready_job& taken, bool still_ready) {
+  index_.release(taken.project, taken.weight);
+  if (const auto told = told_meanwhile_.extract(taken.id))
+    index_.add(told.mapped());
+  else if (still_ready)
+    index_.add(taken);
 }
 
 void dispatcher::wait_again(question asker) {

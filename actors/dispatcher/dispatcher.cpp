@@ -92,6 +92,7 @@ void dispatcher::take_snapshot(const ready_snapshot& snapshot) {
   subscribing_ = false;
   subscribed_ = true;
   last_notice_ = snapshot.number;
+  told_meanwhile_.clear();
   index_.reset(unclaimed(snapshot.window));
   take_leases(snapshot.leased);
   for (const auto key : snapshot.cancelled)
@@ -142,15 +143,19 @@ void dispatcher::follow(const ready_notice& notice) {
 
 void dispatcher::apply(const ready_notice& notice) {
   // Gone before ready: a job in both costs a claim that fails, never a job that is forgotten.
-  for (const auto job : notice.gone)
+  for (const auto job : notice.gone) {
     index_.remove(job);
+    told_meanwhile_.erase(job);
+  }
   for (const auto& queue : notice.paused)
     index_.remove_queue(queue);
   // Jobs that are ready, or handed over, make all offers void.
   if (!notice.ready.empty() || !notice.handed.empty())
     lent_.clear();
   for (const auto& job : notice.ready) {
-    if (!is_claimed(job.id))
+    if (is_claimed(job.id))
+      told_meanwhile_.insert_or_assign(job.id, job);
+    else
       index_.add(job);
   }
   refill_if_needed();
@@ -199,9 +204,15 @@ bool dispatcher::is_claimed(job_id job) const {
          });
 }
 
-ready_window dispatcher::unclaimed(ready_window window) const {
+ready_window dispatcher::unclaimed(ready_window window) {
+  const auto leave_out = [this](const ready_job& job) {
+    const bool claimed = is_claimed(job.id);
+    if (claimed)
+      told_meanwhile_.insert_or_assign(job.id, job);
+    return claimed;
+  };
   for (auto* jobs : {&window.jobs, &window.followers})
-    std::erase_if(*jobs, [this](const auto& job) { return is_claimed(job.id); });
+    std::erase_if(*jobs, leave_out);
   return window;
 }
 

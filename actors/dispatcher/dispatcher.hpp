@@ -116,7 +116,8 @@ private:
   void apply(const ready_notice& notice);
   void refill_if_needed();
   [[nodiscard]] bool is_claimed(job_id job) const;
-  [[nodiscard]] ready_window unclaimed(ready_window window) const;
+  /// Without those whose claim is open: of these it is only remembered what was told.
+  [[nodiscard]] ready_window unclaimed(ready_window window);
   /// Reads the ready jobs anew when few are left beside lanes of which nothing is known, or when it is their turn.
   void read_left_out();
   void cancel(attempt_key key);
@@ -148,6 +149,9 @@ private:
   void claim_answered(claim_list::iterator which, expected<job_grant>& answer);
   void granted(claim_list::iterator which, job_grant& grant);
   void refused(claim_list::iterator which, const error& why);
+  /// A job was taken and not granted: it is in the index again if it is ready as far as anybody knows, which was told
+  /// while its claim was open or else is `still_ready`.
+  void put_back(const ready_job& taken, bool still_ready);
   void wait_again(question asker);
   void claim_unknown(claim_list::iterator which);
   void give_back(attempt_key key);
@@ -203,6 +207,8 @@ private:
   bool refilling_ = false;
   /// The subscription whose lanes give way to others when their time is up.
   std::uint64_t turn_of_ = 0;
+  /// Jobs whose claim is open, as they became ready since: with other labels, perhaps.
+  std::map<job_id, ready_job> told_meanwhile_;
 
   /// Oldest first.
   std::list<question> waiting_;

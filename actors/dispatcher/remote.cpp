@@ -111,8 +111,8 @@ void dispatcher::send_exchange(remote_question asker, std::vector<ready_job> job
   for (const auto& job : jobs) {
     // The first one with the nonce of its offer, which can so be used once only.
     const bool lent = asker.nonce != 0 && wanted.wanted.empty();
-    wanted.wanted.push_back(
-      {job.id, asker.request.worker, lent ? asker.nonce : new_nonce(), asker.request.lease, lent});
+    wanted.wanted.push_back({job.id, asker.request.worker, lent ? asker.nonce : new_nonce(), asker.request.lease, lent,
+                             asker.request.labels});
   }
   remote_claims_.push_back({std::move(asker), std::move(jobs)});
   const auto which = std::prev(remote_claims_.end());
@@ -134,10 +134,8 @@ void dispatcher::exchanged(remote_claim_list::iterator which, expected<exchange_
     std::ranges::move(answer->ended, std::back_inserter(closed.asker.ended));
     trouble = take_grants(closed, answer->granted, told);
   } else {
-    for (const auto& job : closed.jobs) {
-      index_.release(job.project, job.weight);
-      index_.add(job);
-    }
+    for (const auto& job : closed.jobs)
+      put_back(job, true);
     closed.asker.promise.deliver(expected<exchange_result>{answer.error()});
     trouble = true;
   }
@@ -157,23 +155,23 @@ bool dispatcher::take_grants(remote_claim& asked, std::vector<expected<job_grant
     const auto& job = asked.jobs[i];
     auto& answer = answers[i];
     const bool same = answer && answer->key.job == job.id;
+    const bool conflict = !answer && answer.error().code == ec::conflict;
+    const bool trouble_now = !answer && is_storage_trouble(answer.error());
     if (!same)
-      index_.release(job.project, job.weight);
+      put_back(job, answer || conflict || trouble_now);
     if (answer) {
+      told_meanwhile_.erase(answer->key.job);
       if (!same) {
         // The offer had got it another one: this one is ready as before.
-        index_.add(job);
         index_.hold(answer->spec.project, answer->spec.weight);
       }
       leased_[answer->key] = {answer->spec.project, answer->spec.weight};
       ++granted_;
       told.granted.push_back(std::move(answer));
-    } else if (is_storage_trouble(answer.error()) || answer.error().code == ec::conflict) {
-      index_.add(job);
-      trouble = trouble || answer.error().code != ec::conflict;
-    } else {
+    } else if (!conflict && !trouble_now) {
       ++lost_races_;
     }
+    trouble = trouble || trouble_now;
   }
   return trouble;
 }
@@ -184,7 +182,7 @@ void dispatcher::exchange_unknown(remote_claim_list::iterator which, const error
   remote_claims_.erase(which);
   ++unknown_;
   for (const auto& job : closed.jobs)
-    index_.release(job.project, job.weight);
+    put_back(job, false);
   closed.asker.promise.deliver(expected<exchange_result>{error{ec::outcome_unknown, why.message, {}}});
   if (!subscribing_)
     subscribe();

@@ -57,8 +57,6 @@ void sqlite_store::read_grant(const cursor& row, job_grant& grant) {
     throw bad_value{spec.error().message};
   grant.spec = std::move(*spec);
   grant.spec.secrets = read_secrets(row, 5);
-  // By them the job was handed to this worker.
-  static_cast<void>(read_labels(row, 9));
   grant.needs = left_by(grant.spec.needs);
 }
 
@@ -88,6 +86,10 @@ expected<job_grant> sqlite_store::claim_one(const claim_request& request, timest
         return std::move(room).error();
     grant.key = {*job, row.number(1) + (queued ? 1 : 0)};
     try {
+      if (const auto wanted = read_labels(row, 9); queued && !std::ranges::includes(request.labels, wanted))
+        return error{ec::not_ready,
+                     "job " + std::to_string(job->value) + " asks for labels that " + request.worker + " has not",
+                     {}};
       read_grant(row, grant);
     } catch (const bad_value& what) {
       unreadable = unreadable_job{grant.key, queued, unreadable_message(what)};

@@ -468,6 +468,33 @@ CAF_TEST(what a heavy job of a cordoned worker fills of the others stays filled)
   CAF_CHECK(database->claims.empty());
 }
 
+CAF_TEST(a claim tells the labels of the worker) {
+  start({job(1)});
+  ask_for_work("node/1", 1, {"linux", "gpu"});
+  const auto asked = answer_claim(expected<job_grant>{grant_of(1)});
+  CAF_CHECK(asked.labels == (std::vector<std::string>{"gpu", "linux"}));
+  ask_from_afar({"far", {"b", "a"}, {}, 1, 1});
+  tell({1, {job(2)}, {}, {}});
+  CAF_REQUIRE_EQUAL(database->exchanges.size(), 1u);
+  CAF_CHECK(database->exchanges.front().asked.wanted[0].labels == (std::vector<std::string>{"a", "b"}));
+}
+
+CAF_TEST(a job whose labels change while it is claimed is ready with the new ones) {
+  start({job(1)});
+  ask_for_work("node/1", 1);
+  tell({1, {job(1, "p", {"gpu"})}, {}, {}});
+  answer_claim(expected<job_grant>{error{ec::not_ready, "no", {}}});
+  CAF_CHECK(database->claims.empty());
+  ask_for_work("node/2", 2, {"gpu"});
+  tell({2, {job(1, "p", {"arm"})}, {}, {}});
+  answer_claim(expected<job_grant>{error{ec::storage_full, "no", {}}});
+  pass(250ms);
+  CAF_CHECK(database->claims.empty());
+  const auto answer = ask_for_work("node/3", 3, {"arm"});
+  answer_claim(expected<job_grant>{grant_of(1)});
+  CAF_CHECK_EQUAL(granted(answer), "job 1/1");
+}
+
 CAF_TEST(a project that holds slots lets another go first) {
   start({job(1, "many"), job(2, "many"), job(3, "one")});
   ask_for_work("node/1", 1);

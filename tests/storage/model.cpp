@@ -213,12 +213,12 @@ private:
     note("claim ", id, " for ", worker, leased ? " by lease" : "");
     const auto told = model_.claim(id, worker, leased, now_);
     const auto lease = leased ? std::optional<std::chrono::milliseconds>{30s} : std::nullopt;
-    const auto real = store_->claim({job_id{id}, worker, ++nonce_, lease}, now_);
+    const auto real = store_->claim({job_id{id}, worker, ++nonce_, lease, false, {"l0", "l1"}}, now_);
     compare("claim", real, told);
     if (real)
       require(real->key.attempt == *told && !real->repeated, "claim: attempt ", real->key.attempt);
     if (real && maybe(4)) {
-      const auto again = store_->claim({job_id{id}, worker, nonce_, lease}, now_);
+      const auto again = store_->claim({job_id{id}, worker, nonce_, lease, false, {"l0", "l1"}}, now_);
       require(again && again->repeated && again->key == real->key, "a claim asked again is not answered the same");
     }
   }
