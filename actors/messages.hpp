@@ -203,6 +203,8 @@ struct dispatch_view {
   /// The job that free slots are kept for.
   std::optional<job_id> reserved_for{};
   bool draining = false;
+  /// Why the database refuses all claims now; empty if it does not.
+  std::string trouble{};
 };
 
 /// Who works on what, for the API.

@@ -62,6 +62,7 @@ void dispatcher::send_claim(claim_list::iterator which) {
 }
 
 void dispatcher::claim_answered(claim_list::iterator which, expected<job_grant>& answer) {
+  trouble_ = answer || !is_storage_trouble(answer.error()) ? std::string{} : answer.error().message;
   if (answer)
     granted(which, *answer);
   else if (is_unknown(answer.error()))

@@ -241,6 +241,8 @@ private:
   bool reminded_ = false;
   /// The database could not store a claim: nothing new is tried before the next tick.
   bool holding_off_ = false;
+  /// Why the database refused the last claim, if it refuses all of them.
+  std::string trouble_;
   std::uint64_t granted_ = 0;
   std::uint64_t lost_races_ = 0;
   std::uint64_t unknown_ = 0;

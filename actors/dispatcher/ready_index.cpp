@@ -377,6 +377,7 @@ std::optional<ready_job> ready_index::wants_refill() const {
 
 template <class Change>
 void ready_index::reorder(project& owner, Change change) {
+  replaced_ += owner.lanes.size();
   for (auto& [where, each] : owner.lanes)
     if (!each.jobs.empty())
       where->heads.erase(head_of(owner, each.jobs));

@@ -121,6 +121,8 @@ public:
 
   /// Kinds that take() has looked at so far.
   [[nodiscard]] std::uint64_t looked_at() const noexcept { return looked_at_; }
+  /// What take() has cost so far: kinds looked at, and lanes of projects put in their new place.
+  [[nodiscard]] std::uint64_t steps() const noexcept { return looked_at_ + replaced_; }
 
   /// The job for which the last take() gave nothing: next for that worker, and heavier than what it may fill.
   [[nodiscard]] std::optional<job_id> reserved_for() const noexcept { return reserved_for_; }
@@ -240,6 +242,7 @@ private:
   std::map<job_kind, family> families_;
   std::vector<job_kind> news_;
   std::uint64_t looked_at_ = 0;
+  std::uint64_t replaced_ = 0;
   std::size_t cut_lanes_ = 0;
   bool left_out_ = false;
   /// How many jobs were known when lanes were left out.

@@ -16,6 +16,10 @@ namespace {
 /// Jobs granted in one commit at the most.
 constexpr std::size_t most_granted = 1'000;
 
+/// What choosing them may cost (ready_index::steps), some tens of milliseconds, before those found so far must do:
+/// nobody else is heard meanwhile.
+constexpr std::uint64_t most_steps = 100'000;
+
 /// Names of workers elsewhere come from users: no more than this many are remembered.
 constexpr std::size_t most_remembered = 10'000;
 
@@ -77,7 +81,11 @@ std::vector<ready_job> dispatcher::take_for(remote_question& asker) {
   const auto& wanted = asker.request;
   auto free = wanted.free;
   asker.unserved = false;
-  while (free > 0 && jobs.size() < most_granted && !draining_ && !holding_off_) {
+  const auto begun = index_.steps();
+  const auto goes_on = [&] {
+    return jobs.size() < most_granted && (jobs.empty() || index_.steps() - begun < most_steps);
+  };
+  while (free > 0 && goes_on() && !draining_ && !holding_off_) {
     auto taker = taker_of(wanted);
     taker.free = free;
     auto job = index_.take(taker);

@@ -55,6 +55,7 @@ dispatch_view dispatcher::why(job_id job) const {
     static_cast<std::int64_t>(remote_waiting_.size());
   view.reserved_for = reserved_for_;
   view.draining = draining_;
+  view.trouble = trouble_;
   view.claiming = is_claimed(job);
   const auto known = index_.find(job);
   view.known = known.has_value();

@@ -194,6 +194,9 @@ expected<std::unique_ptr<job_store>> open_store(const settings& options, const d
   sqlite_options sqlite;
   sqlite.ageing_step = options.ageing_step;
   sqlite.used_ids = highest_job_on_disk(data.path());
+  if (std::error_code unknown; sqlite.used_ids.value > 0 && !std::filesystem::exists(data.database(), unknown))
+    spdlog::warn("there is no database {}, though files of job {} are there: it begins without the former jobs",
+                 data.database().string(), sqlite.used_ids.value);
   const auto open = [&] { return open_sqlite_store(data.database(), wall_clock_now(), sqlite); };
   // Marking what a dead node held needs space, too. Its workspaces go soon after.
   disk_reserve reserve{data.reserve()};

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <fstream>
+#include <map>
 #include <sqlite3.h>
 #include <system_error>
 
@@ -52,6 +53,30 @@ outcome check_owner_and_version(connection& db) {
     return refused(db.file(), "has schema version " + std::to_string(version) + ", but this program knows only up to " +
                                 std::to_string(migrations().size()) +
                                 ": use the newer program. Nothing was written to it.");
+  return done{};
+}
+
+/// Tables, indexes and triggers with their text.
+std::map<std::string, std::string> objects_of(SQLite::Database& db) {
+  std::map<std::string, std::string> found;
+  SQLite::Statement rows{db, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema"};
+  while (rows.executeStep())
+    found.emplace(rows.getColumn(0).getString(), rows.getColumn(1).getString());
+  return found;
+}
+
+/// A queue that lacks a table or a trigger would take jobs and never run them.
+outcome check_objects(connection& db) {
+  SQLite::Database model{":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
+  for (const auto* migration : migrations().first(static_cast<std::size_t>(pragma(db, "PRAGMA user_version"))))
+    model.exec(migration);
+  const auto present = objects_of(db.database());
+  for (const auto& [name, text] : objects_of(model)) {
+    const auto found = present.find(name);
+    if (found == present.end() || found->second != text)
+      return refused(db.file(), "is damaged: its " + name + (found == present.end() ? " is missing" : " was changed") +
+                                  ". Nothing was written to it; restore it from a backup.");
+  }
   return done{};
 }
 
@@ -124,6 +149,8 @@ outcome inspect(const std::filesystem::path& file) {
     connection db{file, SQLite::OPEN_READONLY, std::chrono::seconds{5}};
     if (auto owned = check_owner_and_version(db); !owned)
       return owned;
+    if (auto complete = check_objects(db); !complete)
+      return complete;
     return check_damage(db);
   } catch (...) {
     return current_error(file, 0);

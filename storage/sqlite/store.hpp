@@ -33,8 +33,9 @@ struct sqlite_options {
 };
 
 /// Opens the database, creating or migrating it. Readers must be opened after it and closed before it.
-/// Fails with storage_unusable if the file is damaged, of another program or of a newer version (then nothing was
-/// written), with storage_busy, storage_full or storage_failed as the operating system has it.
+/// Fails with storage_unusable if the file is damaged, of another program or of a newer version, or empty where jobs
+/// have been (then nothing was written), with storage_busy, storage_full or storage_failed as the operating system has
+/// it.
 [[nodiscard]] expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::path& file, timestamp now,
                                                                      const sqlite_options& options = {});
 

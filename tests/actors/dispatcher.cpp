@@ -560,6 +560,21 @@ CAF_TEST(a worker that is busy counts for the labels of a job and one without th
   CAF_CHECK_EQUAL(view.free, 0);
 }
 
+CAF_TEST(a claim of many jobs in very many queues gets some of them rather than block) {
+  constexpr std::int64_t queues = 40'000;
+  std::vector<ready_job> many;
+  for (std::int64_t id = 1; id <= queues; ++id) {
+    many.push_back(job(id));
+    many.back().queue = "q" + std::to_string(id);
+  }
+  start(many);
+  ask_from_afar({"far", {}, {}, 1'000, 1'000});
+  CAF_REQUIRE_EQUAL(database->exchanges.size(), 1u);
+  const auto taken = database->exchanges.front().asked.wanted.size();
+  CAF_CHECK_GREATER(taken, 0u);
+  CAF_CHECK_LESS(taken, 10u);
+}
+
 CAF_TEST(who waits is asked again only when something comes for it) {
   std::vector<ready_job> many;
   for (std::int64_t id = 1; id <= 100; ++id) {

@@ -98,6 +98,31 @@ CAF_TEST(a newer database is refused and left as it is) {
   CAF_CHECK(refused.message.find("version 999") != std::string::npos);
 }
 
+CAF_TEST(a database that lacks a part of itself is refused by the name of the part) {
+  for (const auto& [change, words] :
+       {std::pair{"DROP TABLE open_needs", "index open_needs_of is missing"},
+        std::pair{"DROP INDEX jobs_ready", "index jobs_ready is missing"},
+        std::pair{"DROP TRIGGER jobs_moved; CREATE TRIGGER jobs_moved AFTER DELETE ON jobs BEGIN SELECT 1; END",
+                  "trigger jobs_moved was changed"}}) {
+    std::filesystem::remove(file);
+    open();
+    SQLite::Database{file.string(), SQLite::OPEN_READWRITE}.exec(change);
+    const auto refused = refusal();
+    CAF_CHECK(refused.code == ec::storage_unusable);
+    CAF_CHECK_NOT_EQUAL(refused.message.find(words), std::string::npos);
+  }
+}
+
+CAF_TEST(an empty file where jobs have been is refused) {
+  test::write_file(file, "");
+  sqlite_options options;
+  options.used_ids = job_id{7};
+  const auto store = open_sqlite_store(file, timestamp{1s}, options);
+  CAF_REQUIRE(!store);
+  CAF_CHECK(store.error().code == ec::storage_unusable);
+  CAF_CHECK_NOT_EQUAL(store.error().message.find("is empty, though files of job 7 are there"), std::string::npos);
+}
+
 CAF_TEST(the database of another program is refused and left as it is) {
   SQLite::Database{file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE}.exec("CREATE TABLE theirs (a)");
   CAF_CHECK(refusal().message.find("another program") != std::string::npos);

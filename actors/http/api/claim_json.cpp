@@ -20,16 +20,22 @@ constexpr std::size_t most_tokens = 1'000;
 constexpr std::size_t longest_message = 4'096;
 constexpr std::chrono::milliseconds longest_run{std::chrono::hours{24 * 366}};
 
-/// Reads one field into its member; false if the document has no field of this name.
-using field_reader = std::function<bool(const json_place&, const json&)>;
+/// Reads one of the fields into its member.
+using field_reader = std::function<void(const json_place&, const json&)>;
+using field_names = std::vector<std::string_view>;
 
-/// Walks an object's fields; null says "not given".
-void read_fields(reading& in, const json_place& at, const json& document, const field_reader& read) {
+/// Walks an object's fields; null says "not given", but not of a field that there is not.
+void read_fields(reading& in, const json_place& at, const json& document, const field_names& names,
+                 const field_reader& read) {
   if (!document.is_object())
     return in.errors.add(at, "must be an object");
-  for (const auto& [key, value] : document.items())
-    if (const json_place here{&at, key}; !value.is_null() && !read(here, value))
+  for (const auto& [key, value] : document.items()) {
+    const json_place here{&at, key};
+    if (std::ranges::find(names, key) == names.end())
       in.errors.add(here, "is not a field of this call");
+    else if (!value.is_null())
+      read(here, value);
+  }
 }
 
 template <class Number>
@@ -51,7 +57,8 @@ void read_claim(reading& in, const json_place& at, const json& document, remote_
   wanted.free = 1;
   wanted.worker = "remote";
   std::optional<std::int64_t> capacity;
-  read_fields(in, at, document, [&](const json_place& here, const json& value) {
+  const field_names names{"worker", "queues", "labels", "max", "capacity", "lease_s"};
+  read_fields(in, at, document, names, [&](const json_place& here, const json& value) {
     if (here.key == "worker")
       read_project(in, here, value, wanted.worker);
     else if (here.key == "queues")
@@ -62,11 +69,8 @@ void read_claim(reading& in, const json_place& at, const json& document, remote_
       wanted.free = read_whole(in.errors, here, value, 1, 1'000).value_or(1);
     else if (here.key == "capacity")
       capacity = read_whole(in.errors, here, value, 1, 100'000);
-    else if (here.key == "lease_s")
-      wanted.lease = read_seconds(in.errors, here, value, 1s, 1h).value_or(wanted.lease);
     else
-      return false;
-    return true;
+      wanted.lease = read_seconds(in.errors, here, value, 1s, 1h).value_or(wanted.lease);
   });
   wanted.capacity = std::max(capacity.value_or(wanted.free), wanted.free);
 }
@@ -91,19 +95,17 @@ std::optional<step_state> read_final_state(reading& in, const json_place& at, co
 void read_step(reading& in, const json_place& at, const json& value, step_record& step) {
   auto index = std::optional<std::int64_t>{};
   auto state = std::optional<step_state>{};
-  read_fields(in, at, value, [&](const json_place& here, const json& member) {
-    if (here.key == "index")
-      index = read_whole(in.errors, here, member, 0, 255);
-    else if (here.key == "state")
-      state = read_final_state(in, here, member);
-    else if (here.key == "exit_code")
-      step.exit_code = static_cast<std::int32_t>(read_whole(in.errors, here, member, 0, 255).value_or(0));
-    else if (here.key == "signal")
-      step.signal = static_cast<std::int32_t>(read_whole(in.errors, here, member, 1, 64).value_or(1));
-    else
-      return false;
-    return true;
-  });
+  read_fields(in, at, value, {"index", "state", "exit_code", "signal"},
+              [&](const json_place& here, const json& member) {
+                if (here.key == "index")
+                  index = read_whole(in.errors, here, member, 0, 255);
+                else if (here.key == "state")
+                  state = read_final_state(in, here, member);
+                else if (here.key == "exit_code")
+                  step.exit_code = static_cast<std::int32_t>(read_whole(in.errors, here, member, 0, 255).value_or(0));
+                else
+                  step.signal = static_cast<std::int32_t>(read_whole(in.errors, here, member, 1, 64).value_or(1));
+              });
   if (value.is_object() && (!value.contains("index") || value["index"].is_null()))
     in.errors.add({&at, "index"}, "is missing: which step it is, from 0");
   if (value.is_object() && (!value.contains("state") || value["state"].is_null()))
@@ -128,9 +130,16 @@ constexpr std::array fail_reasons{std::pair{std::string_view{"worker_crashed"}, 
                                   std::pair{std::string_view{"cancelled"}, attempt_outcome::cancelled}};
 
 /// The fields that say how it ended.
-bool read_end_field(reading& in, const json_place& at, const json& value, claim_end how, attempt_result& result) {
-  if (how == claim_end::release)
-    return false;
+field_names end_fields(claim_end how) {
+  switch (how) {
+  case claim_end::complete: return {"message", "duration_s", "steps", "outputs", "exit_code", "signal"};
+  case claim_end::fail: return {"message", "duration_s", "steps", "outputs", "reason"};
+  case claim_end::release: break;
+  }
+  return {};
+}
+
+void read_end_field(reading& in, const json_place& at, const json& value, attempt_result& result) {
   if (at.key == "message") {
     if (auto text = read_text(in.errors, at, value, longest_message))
       result.message = *std::move(text);
@@ -140,20 +149,17 @@ bool read_end_field(reading& in, const json_place& at, const json& value, claim_
     read_step_records(in, at, value, result.steps);
   } else if (at.key == "outputs") {
     read_outputs(in, at, value, result.outputs);
-  } else if (how == claim_end::fail && at.key == "reason") {
+  } else if (at.key == "reason") {
     std::vector<std::string_view> names;
     for (const auto& [name, outcome] : fail_reasons)
       names.push_back(name);
     if (const auto choice = read_choice(in.errors, at, value, names))
       result.outcome = fail_reasons[*choice].second;
-  } else if (how == claim_end::complete && at.key == "exit_code") {
+  } else if (at.key == "exit_code") {
     result.exit_code = static_cast<std::int32_t>(read_whole(in.errors, at, value, 0, 255).value_or(0));
-  } else if (how == claim_end::complete && at.key == "signal") {
-    result.signal = static_cast<std::int32_t>(read_whole(in.errors, at, value, 1, 64).value_or(1));
   } else {
-    return false;
+    result.signal = static_cast<std::int32_t>(read_whole(in.errors, at, value, 1, 64).value_or(1));
   }
-  return true;
 }
 
 attempt_result unreported(claim_end how) {
@@ -228,18 +234,15 @@ expected<std::vector<lease_token>> parse_tokens(const json& document) {
   const json_place root{nullptr, ""};
   std::vector<lease_token> tokens;
   auto given = false;
-  read_fields(in, root, document, [&](const json_place& at, const json& value) {
-    if (at.key != "tokens")
-      return false;
+  read_fields(in, root, document, {"tokens"}, [&](const json_place& at, const json& value) {
     given = true;
     if (!has_room(in, at, value))
-      return true;
+      return;
     for (std::size_t i = 0; i < value.size(); ++i) {
       const auto index = std::to_string(i);
       if (const auto token = read_token(in, {&at, index}, value[i]))
         tokens.push_back(*token);
     }
-    return true;
   });
   if (!given)
     in.errors.add({&root, "tokens"}, "is missing");
@@ -263,12 +266,14 @@ expected<claim_report> parse_report(const json& document, claim_end how, const l
   claim_report report{{unreported(how)}, {}};
   read_claim(in, root, json::object(), report.next);
   name_claim(report.ended.front(), token);
-  read_fields(in, root, document, [&](const json_place& at, const json& value) {
-    if (how == claim_end::complete && at.key == "claim") {
+  auto names = end_fields(how);
+  if (how == claim_end::complete)
+    names.push_back("claim");
+  read_fields(in, root, document, names, [&](const json_place& at, const json& value) {
+    if (at.key == "claim")
       read_claim(in, at, value, report.next);
-      return true;
-    }
-    return read_end_field(in, at, value, how, report.ended.front());
+    else
+      read_end_field(in, at, value, report.ended.front());
   });
   check_end(in, root, how, report.ended.front());
   report.next.free = 0;
@@ -292,32 +297,31 @@ expected<claim_report> parse_reports(const json& document, claim_end how) {
   const auto read_item = [&](const json_place& at, const json& value) {
     auto& result = report.ended.emplace_back(unreported(how));
     auto named = false;
-    read_fields(in, at, value, [&](const json_place& here, const json& member) {
+    auto names = end_fields(how);
+    names.push_back("token");
+    read_fields(in, at, value, names, [&](const json_place& here, const json& member) {
       if (here.key != "token")
-        return read_end_field(in, here, member, how, result);
+        return read_end_field(in, here, member, result);
       named = true;
       if (const auto token = read_token(in, here, member))
         name_claim(result, *token);
-      return true;
     });
     if (value.is_object() && !named)
       in.errors.add({&at, "token"}, "is missing");
     check_end(in, at, how, result);
   };
   read_claim(in, root, json::object(), report.next);
-  read_fields(in, root, document, [&](const json_place& at, const json& value) {
-    if (how == claim_end::complete && at.key == "claim") {
-      read_claim(in, at, value, report.next);
-    } else if (at.key == "items") {
-      given = true;
-      for (std::size_t i = 0; has_room(in, at, value) && i < value.size(); ++i) {
-        const auto index = std::to_string(i);
-        read_item({&at, index}, value[i]);
-      }
-    } else {
-      return false;
+  field_names names{"items"};
+  if (how == claim_end::complete)
+    names.push_back("claim");
+  read_fields(in, root, document, names, [&](const json_place& at, const json& value) {
+    if (at.key == "claim")
+      return read_claim(in, at, value, report.next);
+    given = true;
+    for (std::size_t i = 0; has_room(in, at, value) && i < value.size(); ++i) {
+      const auto index = std::to_string(i);
+      read_item({&at, index}, value[i]);
     }
-    return true;
   });
   if (!given)
     in.errors.add({&root, "items"}, "is missing");

@@ -126,11 +126,17 @@ expected<job_filter> parse_filter(const request& ask) {
   job_filter filter;
   if (auto read = parse_states(ask, filter); !read)
     return std::move(read).error();
-  filter.project = text_of(ask, "project");
-  filter.queue = text_of(ask, "queue");
-  filter.name = text_of(ask, "name");
-  filter.label = text_of(ask, "label");
-  filter.group = text_of(ask, "group");
+  const std::pair<std::string_view, std::optional<std::string>*> words[] = {{"project", &filter.project},
+                                                                            {"queue", &filter.queue},
+                                                                            {"name", &filter.name},
+                                                                            {"label", &filter.label},
+                                                                            {"group", &filter.group}};
+  for (const auto& [name, member] : words) {
+    // A variable that was not set must not mean all jobs.
+    if (ask.parameter(name) == "")
+      return wrong(name, "", "a value, or leave it out");
+    *member = text_of(ask, name);
+  }
   std::optional<std::int64_t> before;
   if (auto read = read_page(ask, filter.limit, before); !read)
     return std::move(read).error();

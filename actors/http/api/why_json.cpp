@@ -163,6 +163,8 @@ json why_queued_document(const job_record& job, const dispatch_view& seen, const
   }
   if (seen.draining)
     reasons.push_back(reason("draining", "The node is stopping and starts no more jobs."));
+  if (!seen.trouble.empty())
+    reasons.push_back(reason("storage", "No job can start now: " + seen.trouble + "."));
   add_group(reasons, job, others);
   add_labels(reasons, seen);
   if (reasons.empty()) {

@@ -5,6 +5,7 @@
 #include "actors/http/bridge/bridge.hpp"
 #include "actors/http/bridge/requests.hpp"
 #include "actors/http/message/problem.hpp"
+#include "storage/json_input.hpp"
 
 #include <caf/send.hpp>
 
@@ -56,18 +57,18 @@ void http_bridge::patch_node(const call& ask) {
   if (auto* refusal = std::get_if<http::response>(&body))
     return ask.answer(std::move(*refusal));
   const auto& document = std::get<nlohmann::json>(body);
-  error wrong{ec::invalid_input, "give the number of slots", {}};
+  json_errors errors;
+  const json_place root{nullptr, ""};
   if (!document.is_object() || !document.contains("slots"))
-    wrong.fields.push_back({"/slots", "is missing"});
-  else if (const auto& slots = document["slots"];
-           !slots.is_number_unsigned() || slots.get<std::uint64_t>() < 1 || slots.get<std::uint64_t>() > 1'024)
-    wrong.fields.push_back({"/slots", "must be a whole number from 1 to 1024"});
+    errors.add({&root, "slots"}, "is missing");
+  else
+    static_cast<void>(read_whole(errors, {&root, "slots"}, document["slots"], 1, 1'024));
   if (document.is_object())
     for (const auto& [key, value] : document.items())
       if (key != "slots")
-        wrong.fields.push_back({"/" + key.substr(0, 64), "cannot be changed"});
-  if (!wrong.fields.empty())
-    return ask.answer(wrong);
+        errors.add({&root, key}, "is not a field of this call");
+  if (!errors.empty())
+    return ask.answer(std::move(errors).to_error());
   const auto slots = document["slots"].get<std::uint32_t>();
   write<kcx::done>(
     peers_.workers,

@@ -50,6 +50,14 @@ CAF_TEST(an end by exit code and signal at once names the signal) {
                   pointers{"/items/1/signal"});
 }
 
+CAF_TEST(a field that there is not is refused also without a value) {
+  CAF_CHECK_EQUAL(refused(R"({"exit":null})"), pointers{"/exit"});
+  CAF_CHECK_EQUAL(refused(R"({"claim":{"labels":null,"label":null}})"), pointers{"/claim/label"});
+  CAF_CHECK_EQUAL(refused_fields(parse_claim({{"queue", nullptr}})), pointers{"/queue"});
+  CAF_CHECK_EQUAL(refused_fields(parse_reports({{"tokens", {"1.1.5"}}, {"items", nullptr}}, claim_end::release)),
+                  pointers{"/items"});
+}
+
 CAF_TEST(a report about many names the claim of each) {
   for (const auto* item : {R"({"token":null})", "{}", R"({"token":null,"exit_code":0})"}) {
     const auto many = nlohmann::json::parse(R"({"items":[)" + std::string{item} + "]}");

@@ -27,6 +27,16 @@ CAF_TEST(waits are read in their units) {
     CAF_CHECK_EQUAL(wait_of(wrong), -1);
 }
 
+CAF_TEST(a filter that was not set is refused rather than left out) {
+  for (const auto* name : {"project", "queue", "name", "label", "group"}) {
+    request ask;
+    ask.query = {{name, ""}};
+    const auto filter = parse_filter(ask);
+    CAF_REQUIRE(!filter);
+    CAF_CHECK_NOT_EQUAL(filter.error().message.find(std::string{"parameter "} + name), std::string::npos);
+  }
+}
+
 CAF_TEST(ranges that are not one range of bytes are ignored) {
   for (const auto* wrong : {"", "bytes", "bytes=", "bytes=-", "lines=1-2", "bytes=1-2,5-6", "bytes=3-2", "bytes=a-b"})
     CAF_CHECK(!parse_range(wrong));

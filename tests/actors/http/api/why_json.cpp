@@ -49,6 +49,14 @@ nlohmann::json why_queued(const job_record& about, const dispatch_view& seen, co
 
 } // namespace
 
+CAF_TEST(a database that refuses claims holds back what would be next) {
+  auto seen = free_view();
+  seen.trouble = "the disk of /data has 1 MB free";
+  const auto told = why_queued(job(job_state::queued), seen);
+  CAF_CHECK_EQUAL(kinds(told), texts{"storage"});
+  CAF_CHECK_EQUAL(text_of(told), "No job can start now: the disk of /data has 1 MB free.");
+}
+
 CAF_TEST(every state has its reason) {
   CAF_CHECK_EQUAL(kinds(why_ended(job(job_state::running))), texts{"running"});
   CAF_CHECK_EQUAL(kinds(why_ended(job(job_state::cancelling))), texts{"cancelling"});
