@@ -59,7 +59,7 @@ void runner_process::write() {
   const std::lock_guard lock{outbox_};
   asio::async_write(channel_, asio::buffer(unsent_.front()),
                     [self = shared_from_this()](const boost::system::error_code& failure, std::size_t) {
-                      std::unique_lock lock{self->outbox_};
+                      std::unique_lock held{self->outbox_};
                       if (failure) {
                         // The runner is gone or the channel broken: on_exit tells.
                         self->gone_ = true;
@@ -69,7 +69,7 @@ void runner_process::write() {
                       self->unsent_bytes_ -= self->unsent_.front().size();
                       self->unsent_.pop_front();
                       const bool more = !self->unsent_.empty();
-                      lock.unlock();
+                      held.unlock();
                       if (more)
                         self->write();
                     });
