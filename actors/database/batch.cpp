@@ -41,7 +41,8 @@ void database::flush() {
   commit_time_ += took;
   longest_commit_ = std::max<std::chrono::nanoseconds>(longest_commit_, took);
   operations_ += batch_.size();
-  since_checkpoint_ += batch_.size();
+  // An operation may be an array of thousands of jobs.
+  since_checkpoint_ += std::max(batch_.size(), batch_.changes().size());
   largest_batch_ = std::max(largest_batch_, batch_.size());
 
   const auto batch = std::exchange(batch_, {});

@@ -248,6 +248,10 @@ expected<std::vector<transition_result>> sqlite_store::end_held(const std::optio
       if (!row)
         return row.error();
       add_log(result, *row, how, now, log_of);
+      // Whether all that it was to keep was copied, nobody is there to tell.
+      if (result.started_at)
+        if (const auto spec = load_spec(result.key.job); spec && !spec->artifacts.empty())
+          result.artifacts.cut = true;
       auto moved = finish_held(*row, result, now);
       if (!moved)
         return moved.error();

@@ -43,12 +43,36 @@ outcome check_magic(const std::filesystem::path& file) {
   return done{};
 }
 
+/// SQLite takes the write-ahead log of a file without content for a left-over and removes it, though it may hold all
+/// there is: so before it sees either.
+outcome check_files(const std::filesystem::path& file) {
+  std::error_code unknown;
+  const bool exists = std::filesystem::exists(file, unknown);
+  if (exists && !std::filesystem::is_regular_file(file, unknown))
+    return refused(file, "is no regular file.");
+  const auto bytes_in = [](const std::filesystem::path& path) {
+    std::error_code missing;
+    const auto size = std::filesystem::file_size(path, missing);
+    return missing ? 0 : size;
+  };
+  if (bytes_in(file) == 0 && bytes_in(file.string() + "-wal") > 0)
+    return refused(file, std::string{exists ? "is empty" : "is missing"} +
+                           ", though its write-ahead log is there and may hold jobs. Nothing was written; put the "
+                           "database back, or restore it from a backup.");
+  return done{};
+}
+
 outcome check_owner_and_version(connection& db) {
-  if (pragma(db, "SELECT count(*) FROM sqlite_schema") == 0)
-    return done{}; // created a moment before a crash: as good as new
-  if (pragma(db, "PRAGMA application_id") != application_id)
-    return refused(db.file(), "belongs to another program. Nothing was written to it.");
   const auto version = pragma(db, "PRAGMA user_version");
+  const bool empty = pragma(db, "SELECT count(*) FROM sqlite_schema") == 0;
+  if (empty && version == 0)
+    return done{}; // created a moment before a crash: as good as new
+  if (!empty && pragma(db, "PRAGMA application_id") != application_id)
+    return refused(db.file(), "belongs to another program. Nothing was written to it.");
+  if (empty || version <= 0)
+    return refused(db.file(), "is damaged: it has schema version " + std::to_string(version) +
+                                (empty ? " and no table." : ".") +
+                                " Nothing was written to it; restore it from a backup.");
   if (version > static_cast<std::int64_t>(migrations().size()))
     return refused(db.file(), "has schema version " + std::to_string(version) + ", but this program knows only up to " +
                                 std::to_string(migrations().size()) +
@@ -131,11 +155,16 @@ std::unique_ptr<connection> open_writer(const std::filesystem::path& file, times
   // A log that once grew under a long reader is cut back when it starts anew.
   db->execute("PRAGMA journal_size_limit = 67108864");
   migrate(*db, now);
+  // What a crash left in the log goes into the file, so that the log begins anew: else it would grow with each crash.
+  // As far as there is space; what is wrong with the file, the next operation tells.
+  sqlite3_wal_checkpoint_v2(db->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   db->execute(watch_groups);
   return db;
 }
 
 outcome inspect(const std::filesystem::path& file) {
+  if (auto there = check_files(file); !there)
+    return there;
   std::error_code missing;
   if (!std::filesystem::exists(file, missing))
     return missing ? outcome{error{ec::storage_failed,
@@ -155,6 +184,14 @@ outcome inspect(const std::filesystem::path& file) {
   } catch (...) {
     return current_error(file, 0);
   }
+}
+
+bool is_empty(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(file, unknown))
+    return false;
+  connection db{file, SQLite::OPEN_READONLY, std::chrono::seconds{5}};
+  return pragma(db, "SELECT count(*) FROM sqlite_schema") == 0;
 }
 
 } // namespace kcx::sqlite

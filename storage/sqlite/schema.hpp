@@ -30,4 +30,7 @@ void migrate(connection& db, timestamp now);
 /// storage_unusable with the reason. The search for damage ends after a second at most.
 [[nodiscard]] outcome inspect(const std::filesystem::path& file);
 
+/// Whether a file that passed inspect() is there and has no table. Throws SQLite::Exception.
+[[nodiscard]] bool is_empty(const std::filesystem::path& file);
+
 } // namespace kcx::sqlite

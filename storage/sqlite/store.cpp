@@ -111,14 +111,14 @@ expected<std::unique_ptr<job_store>> open_sqlite_store(const std::filesystem::pa
                                                        const sqlite_options& options) {
   if (auto sound = sqlite::inspect(file); !sound)
     return sound.error();
-  std::error_code missing;
-  if (options.used_ids.value > 0 && std::filesystem::file_size(file, missing) == 0)
-    return error{ec::storage_unusable,
-                 "The database " + file.string() + " is empty, though files of job " +
-                   std::to_string(options.used_ids.value) +
-                   " are there. Restore it from a backup, or remove it to begin without the former jobs.",
-                 {}};
   try {
+    if (options.used_ids.value > 0 && sqlite::is_empty(file))
+      return error{ec::storage_unusable,
+                   "The database " + file.string() + " is empty, though files of job " +
+                     std::to_string(options.used_ids.value) +
+                     " are there. Nothing was written; restore it from a backup, or remove it to begin without the "
+                     "former jobs.",
+                   {}};
     auto db = sqlite::open_writer(file, now, options.busy_timeout);
     auto node_id = read_node_id(*db);
     if (node_id.empty())

@@ -27,6 +27,8 @@ struct sqlite_options {
   /// them.
   std::int64_t largest_log = std::int64_t{64} << 20;
   std::chrono::milliseconds reader_patience{500};
+  /// How long it is not tried again after they were waited for in vain.
+  std::chrono::milliseconds reader_pause{5'000};
   /// Ids up to this one are never given: files of such jobs exist, though an older copy of the database that was put
   /// back may not know them.
   job_id used_ids{};

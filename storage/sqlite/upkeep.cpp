@@ -244,9 +244,8 @@ void sqlite_store::empty_log() {
 // Readers that overlap keep the log from ever being begun anew. Those that begin while this waits read the database
 // file alone, so it is soon over; writers wait meanwhile, hence not soon again where it was in vain.
 void sqlite_store::restart_log() {
-  constexpr auto pause = std::chrono::seconds{5};
   const auto now = std::chrono::steady_clock::now();
-  if (waited_at_ && now - *waited_at_ < pause)
+  if (waited_at_ && now - *waited_at_ < options_.reader_pause)
     return;
   if (!checkpoint_within(SQLITE_CHECKPOINT_RESTART, options_.reader_patience))
     waited_at_ = now;

@@ -113,14 +113,70 @@ CAF_TEST(a database that lacks a part of itself is refused by the name of the pa
   }
 }
 
-CAF_TEST(an empty file where jobs have been is refused) {
-  test::write_file(file, "");
+CAF_TEST(a file without jobs where jobs have been is refused) {
   sqlite_options options;
   options.used_ids = job_id{7};
-  const auto store = open_sqlite_store(file, timestamp{1s}, options);
+  CAF_CHECK(open_sqlite_store(file, timestamp{1s}, options)); // removed: told of by the node
+  for (const bool with_header : {false, true}) {
+    std::filesystem::remove(file);
+    test::write_file(file, "");
+    if (with_header)
+      SQLite::Database{file.string(), SQLite::OPEN_READWRITE}.exec("CREATE TABLE a (b); DROP TABLE a");
+    const auto store = open_sqlite_store(file, timestamp{1s}, options);
+    CAF_REQUIRE(!store);
+    CAF_CHECK(store.error().code == ec::storage_unusable);
+    CAF_CHECK_NOT_EQUAL(store.error().message.find("is empty, though files of job 7 are there"), std::string::npos);
+  }
+}
+
+CAF_TEST(a write ahead log whose database is emptied or gone is kept and the start refused) {
+  const auto log = file.string() + "-wal";
+  for (const bool gone : {false, true}) {
+    if (gone)
+      std::filesystem::remove(file);
+    else
+      test::write_file(file, "");
+    test::write_file(log, "jobs");
+    const auto store = open_sqlite_store(file, timestamp{1s});
+    CAF_REQUIRE(!store);
+    CAF_CHECK(store.error().code == ec::storage_unusable);
+    CAF_CHECK_NOT_EQUAL(store.error().message.find(gone ? "is missing" : "is empty"), std::string::npos);
+    CAF_CHECK_EQUAL(test::read_file(log), "jobs");
+  }
+}
+
+CAF_TEST(what is no regular file is refused) {
+  std::filesystem::create_directory(file);
+  const auto store = open_sqlite_store(file, timestamp{1s});
   CAF_REQUIRE(!store);
-  CAF_CHECK(store.error().code == ec::storage_unusable);
-  CAF_CHECK_NOT_EQUAL(store.error().message.find("is empty, though files of job 7 are there"), std::string::npos);
+  CAF_CHECK_NOT_EQUAL(store.error().message.find("is no regular file"), std::string::npos);
+}
+
+CAF_TEST(a version that no program gave is damage) {
+  open();
+  for (const auto* version : {"-1", "0", "-2147483648"}) {
+    SQLite::Database{file.string(), SQLite::OPEN_READWRITE}.exec(std::string{"PRAGMA user_version = "} + version);
+    CAF_CHECK_NOT_EQUAL(refusal().message.find(std::string{"schema version "} + version + ". "), std::string::npos);
+  }
+  std::filesystem::remove(file);
+  SQLite::Database{file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE}.exec("PRAGMA user_version = -1");
+  CAF_CHECK_NOT_EQUAL(refusal().message.find("schema version -1 and no table"), std::string::npos);
+}
+
+CAF_TEST(what a crash left in the log is in the file once it is open again) {
+  const auto pid = ::fork();
+  if (pid == 0) {
+    auto store = open();
+    add(*store);
+    _exit(store->commit() ? 0 : 1); // without closing it
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  CAF_REQUIRE_EQUAL(status, 0);
+  const auto store = open();
+  std::filesystem::copy_file(file, directory / "alone.db");
+  SQLite::Database alone{(directory / "alone.db").string(), SQLite::OPEN_READWRITE};
+  CAF_CHECK_EQUAL(alone.execAndGet("SELECT count(*) FROM jobs").getInt(), 1);
 }
 
 CAF_TEST(the database of another program is refused and left as it is) {

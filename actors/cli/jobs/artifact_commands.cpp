@@ -132,10 +132,14 @@ int show_artifacts(const invocation& what) {
   for (const auto& item : listing->value("items", json::array()))
     if (is_wanted(text_at(item, "path"), what.artifacts.paths))
       items.push_back(item);
-  if (items.empty() && !what.artifacts.paths.empty()) {
-    std::cerr << "kcx: job " << what.ids.front() << " kept nothing of that name\n";
-    return exit_codes::failed;
-  }
+  int missing = exit_codes::success;
+  for (const auto& each : what.artifacts.paths)
+    if (std::ranges::none_of(items, [&](const json& item) { return is_wanted(text_at(item, "path"), {each}); })) {
+      std::cerr << "kcx: job " << what.ids.front() << " kept nothing of the name " << visible(each) << '\n';
+      missing = exit_codes::failed;
+    }
+  if (items.empty() && missing != exit_codes::success)
+    return missing;
   (*listing)["items"] = items;
   download files{what, node};
   for (const auto& item : items) {
@@ -148,7 +152,7 @@ int show_artifacts(const invocation& what) {
   if (code != exit_codes::success)
     return code;
   std::cout << (what.json ? dumped(*listing) : artifacts_text(items, look_of(STDOUT_FILENO)));
-  return flushed(code);
+  return flushed(missing);
 }
 
 } // namespace kcx::cli

@@ -1,6 +1,7 @@
 #include "actors/cli/jobs/queue_commands.hpp"
 
 #include "actors/cli/command_support.hpp"
+#include "actors/cli/exit_code.hpp"
 #include "actors/cli/member.hpp"
 #include "actors/cli/view/describe.hpp"
 #include "actors/cli/view/screen.hpp"
@@ -117,10 +118,17 @@ int requeue_or_discard(const invocation& what) {
                },
              .done = "discarded",
              .makes_jobs = requeue});
-  return once(what, "POST", "/v1/dead-letters" + action, filter_document(what.list), [&](const json& answer) {
+  int all = exit_codes::success;
+  const auto line = [&](const json& answer) {
+    for (const auto& each : answer.value("refusals", json::array())) {
+      std::cerr << "kcx: job " << count_of(each, "id") << ": " << visible(text_at(each, "detail")) << '\n';
+      all = exit_codes::refused;
+    }
     return counted(count_of(answer, requeue ? "requeued" : "discarded"), "job") +
            (requeue ? " requeued, " : " discarded, ") + std::to_string(count_of(answer, "refused")) + " refused";
-  });
+  };
+  const int code = once(what, "POST", "/v1/dead-letters" + action, filter_document(what.list), line);
+  return code == exit_codes::success ? all : code;
 }
 
 int list_queues(const invocation& what) {

@@ -79,7 +79,7 @@ expected<bool> copy_tree(const fs::path& from, const fs::path& to, copied_files&
     if (entry->is_symlink(ignored))
       continue;
     if (entry->is_directory(ignored)) {
-      const auto below = copy_tree(entry->path(), target, facts);
+      auto below = copy_tree(entry->path(), target, facts);
       if (!below)
         return below;
       whole = whole && *below;
@@ -87,7 +87,7 @@ expected<bool> copy_tree(const fs::path& from, const fs::path& to, copied_files&
     }
     if (!entry->is_regular_file(ignored))
       continue;
-    const auto copied = copy_file(entry->path(), target, facts.bytes);
+    auto copied = copy_file(entry->path(), target, facts.bytes);
     if (!copied)
       return copied;
     whole = whole && *copied;

@@ -151,6 +151,7 @@ void read_end_field(reading& in, const json_place& at, const json& value, attemp
     read_outputs(in, at, value, result.outputs);
   } else if (at.key == "reason") {
     std::vector<std::string_view> names;
+    names.reserve(fail_reasons.size());
     for (const auto& [name, outcome] : fail_reasons)
       names.push_back(name);
     if (const auto choice = read_choice(in.errors, at, value, names))

@@ -62,7 +62,7 @@ struct http_bridge::bulk_run {
   /// The next ones to requeue.
   std::vector<job_id> take_oldest() {
     const auto count = static_cast<std::ptrdiff_t>(std::min(found.size(), bulk_page));
-    const std::vector<job_id> oldest(found.rbegin(), found.rbegin() + count);
+    std::vector<job_id> oldest(found.rbegin(), found.rbegin() + count);
     found.erase(found.end() - count, found.end());
     return oldest;
   }

@@ -434,6 +434,27 @@ CAF_TEST(a log that is refused after its beginning is not complete) {
   CAF_CHECK(contains(done.err, "the reason [c, HTTP 404]\nkcx: the log above is not complete\n"));
 }
 
+CAF_TEST(artifacts of which one is not there are shown and the missing one told) {
+  fake_node node;
+  node.answer("GET", "/v1/jobs/7/artifacts", 200,
+              R"({"items":[{"path":"a/x","href":"/v1/jobs/7/artifacts/a/x","bytes":1}]})");
+  const auto done = run_kcx(node, {"artifacts", "7", "nope", "a/x"});
+  CAF_CHECK_EQUAL(done.code, 1);
+  CAF_CHECK(contains(done.out, "a/x"));
+  CAF_CHECK_EQUAL(done.err, "kcx: job 7 kept nothing of the name nope\n");
+}
+
+CAF_TEST(dead letters that many at once leave out are told one by one) {
+  fake_node node;
+  node.answer(
+    "POST", "/v1/dead-letters/requeue", 200,
+    R"({"requeued":1,"matched":2,"refused":1,"refusals":[{"id":3,"detail":"its secrets must be given again"}]})");
+  const auto done = run_kcx(node, {"dead-letters", "requeue", "--all"});
+  CAF_CHECK_EQUAL(done.code, 4);
+  CAF_CHECK(contains(done.out, "1 job requeued, 1 refused"));
+  CAF_CHECK_EQUAL(done.err, "kcx: job 3: its secrets must be given again\n");
+}
+
 CAF_TEST(artifacts are written under their own bytes and nowhere else) {
   fake_node node;
   const auto item = [](const char* path, const char* part) {
