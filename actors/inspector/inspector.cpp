@@ -149,10 +149,11 @@ void inspector::ready(const http_exchange_ptr& exchange) {
                        [](const auto& each) { return each.first == "database"; });
   // It answers only between two commits, which may take longer than what is merely shown is waited for.
   gather_from(database, settings_.read_timeout, [this, exchange](const gathering& all) {
-    if (!all.queue)
-      exchange->respond(http::problem(ec::timeout, "no reader answered"));
-    else if (const auto refusal = http::why_not_ready(status_of(all, "database")))
+    // What is wrong with the file first: readers may fail for it, too.
+    if (const auto refusal = http::why_not_ready(status_of(all, "database")))
       exchange->respond(http::problem(*refusal));
+    else if (!all.queue)
+      exchange->respond(http::problem(ec::timeout, "no reader answered"));
     else
       exchange->respond(http::text_response(200, "ready\n"));
   });

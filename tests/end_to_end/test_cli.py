@@ -107,7 +107,7 @@ def test_artifacts_are_listed_and_copied(node, tmp_path):
     assert sorted(path.name for path in (tmp_path / "some").rglob("*") if path.is_file()) == ["big", "note.txt"]
     assert (tmp_path / "some/note.txt").read_text() == "note\n"
     missing = node.cli("artifacts", job_id, "dis")
-    assert missing.returncode == 1 and "nothing of that name" in missing.stderr
+    assert missing.returncode == 1 and "nothing of the name dis" in missing.stderr
     (tmp_path / "file").write_text("")
     blocked = node.cli("artifacts", job_id, "--download", tmp_path / "file")
     assert blocked.returncode == 1 and "cannot make" in blocked.stderr, blocked
