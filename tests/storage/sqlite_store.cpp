@@ -308,7 +308,7 @@ CAF_TEST(every statement of the queue is served by an index) {
 CAF_TEST(a count may take longer than another query and is kept for a while then) {
   fill(file(), 200'000, "NULL", "NULL");
   const auto began = std::chrono::steady_clock::now();
-  CAF_CHECK_EQUAL(must(reader().stats()).jobs_by_state[job_state::queued], 200'000);
+  CAF_CHECK_EQUAL(std::int64_t{must(reader().stats()).jobs_by_state[job_state::queued]}, 200'000);
   const auto took = std::chrono::steady_clock::now() - began;
   // A limit that the count passes.
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(took / 2);

@@ -100,7 +100,7 @@ CAF_TEST(a browser is told ahead what a page of an allowed origin may send) {
   CAF_CHECK(!policy.preflight("OPTIONS", question));
   question.add("Access-Control-Request-Method", "POST");
   CAF_CHECK(!policy.preflight("POST", question));
-  CAF_CHECK_EQUAL(policy.preflight("OPTIONS", question)->status, 204u);
+  CAF_CHECK_EQUAL(unsigned{policy.preflight("OPTIONS", question)->status}, 204u);
   question.set("Origin", "http://evil.example");
   CAF_CHECK(!policy.preflight("OPTIONS", question));
 }
