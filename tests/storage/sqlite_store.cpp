@@ -313,10 +313,10 @@ CAF_TEST(a count may take longer than another query and is kept for a while then
   // A limit that the count passes.
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(took / 2);
   auto impatient = must(open_sqlite_reader(file(), std::max(limit, 1ms)));
-  CAF_CHECK_EQUAL(must(impatient->stats()).jobs_by_state[job_state::queued], 200'000);
+  CAF_CHECK_EQUAL(std::int64_t{must(impatient->stats()).jobs_by_state[job_state::queued]}, 200'000);
   add();
   must(store().commit());
-  CAF_CHECK_EQUAL(must(impatient->stats()).jobs_by_state[job_state::queued], 200'000);
+  CAF_CHECK_EQUAL(std::int64_t{must(impatient->stats()).jobs_by_state[job_state::queued]}, 200'000);
 }
 
 CAF_TEST(what failed is found among any number of deliveries) {
