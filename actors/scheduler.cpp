@@ -58,7 +58,7 @@ void scheduler::promote() {
   }
   asking_ = true;
   ask_again_ = false;
-  request(database_, options_.removal_timeout, promote_atom_v)
+  request(database_, options_.request_timeout, promote_atom_v)
     .then([this](const expected<std::optional<timestamp>>& answer) { promoted(answer); },
           [this](const caf::error& why) {
             promoted(error{ec::timeout, caf::to_string(why), {}});
@@ -97,7 +97,7 @@ void scheduler::tick() {
 
 void scheduler::checkpoint() {
   const auto again = [this] { delayed_send(this, options_.checkpoint_interval, checkpoint_atom_v); };
-  request(database_, options_.removal_timeout, checkpoint_atom_v)
+  request(database_, options_.request_timeout, checkpoint_atom_v)
     .then(
       [this, again](const expected<std::int64_t>& answer) {
         if (answer)

@@ -281,7 +281,8 @@ struct log_summary {
 struct artifact_summary {
   std::int64_t files = 0;
   std::int64_t bytes = 0;
-  /// A bound, a full disk or the stop of the node kept files out that should have been kept.
+  /// Files are missing that should have been kept: a bound, a full disk, or the end of node, worker or runner was
+  /// first.
   bool cut = false;
 
   bool operator==(const artifact_summary&) const = default;

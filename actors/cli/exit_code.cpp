@@ -58,8 +58,7 @@ const auto* find_final(std::string_view state) {
 std::vector<std::pair<std::string, std::string>> exit_code_table() {
   return {{"0", "success: of run and wait, the job succeeded"},
           {"1", "the job failed without a code of its own; the output could not be written; the job kept no artifact "
-                "of a name; or "
-                "the doctor found a failure"},
+                "of a name; or the doctor found a failure"},
           {"2", "wrong usage; nothing was sent"},
           {"3", "the node cannot be reached, or a job is not final: what becomes of it is unknown"},
           {"4", "the node refused, be it one of many; its problem is printed"},

@@ -45,6 +45,21 @@ struct fixture : actor_fixture {
     settle();
   }
 
+  /// One that removes what succeeded an hour ago; its first look at that is on its way.
+  scheduler_actor start_keeper(std::vector<job_id>& files) {
+    scheduler_options options;
+    options.clock = [this] { return wall; };
+    options.retention[job_state::succeeded].age = 1h;
+    options.remove_files = [&files](const std::vector<removed_job>& jobs) {
+      for (const auto& each : jobs)
+        files.push_back(each.id);
+    };
+    const scheduler_actor keeper = sys.spawn<scheduler>(database_handle, options);
+    settle();
+    pass(20ms);
+    return keeper;
+  }
+
   void changed(job_state state) {
     job_change change;
     change.id = {1};
@@ -120,6 +135,13 @@ CAF_TEST(more that is due at once is promoted after a short pause) {
   CAF_CHECK_EQUAL(database->promotes.size(), 1u);
 }
 
+CAF_TEST(a promotion that is not answered is asked for again soon) {
+  CAF_REQUIRE_EQUAL(database->promotes.size(), 1u);
+  pass(10s);
+  pass(1s);
+  CAF_CHECK_EQUAL(database->promotes.size(), 2u);
+}
+
 CAF_TEST(a failed promotion is tried again) {
   next(database->promotes).answer(error{ec::storage_busy, "busy", {}});
   settle();
@@ -164,16 +186,7 @@ CAF_TEST(a job with a wait limit is looked at in this moment) {
 
 CAF_TEST(what need not be kept is removed in rounds with pauses) {
   std::vector<job_id> files;
-  scheduler_options options;
-  options.clock = [this] { return wall; };
-  options.retention[job_state::succeeded].age = 1h;
-  options.remove_files = [&files](const std::vector<removed_job>& jobs) {
-    for (const auto& each : jobs)
-      files.push_back(each.id);
-  };
-  const scheduler_actor keeper = sys.spawn<scheduler>(database_handle, options);
-  settle();
-  pass(20ms);
+  const auto keeper = start_keeper(files);
   CAF_REQUIRE_EQUAL(database->removals.size(), 1u);
   auto first = next(database->removals);
   CAF_CHECK(first.asked.at(job_state::succeeded).age == 1h);
@@ -198,16 +211,7 @@ CAF_TEST(what need not be kept is removed in rounds with pauses) {
 
 CAF_TEST(files of removed jobs go although the database was slow to answer) {
   std::vector<job_id> files;
-  scheduler_options options;
-  options.clock = [this] { return wall; };
-  options.retention[job_state::succeeded].age = 1h;
-  options.remove_files = [&files](const std::vector<removed_job>& jobs) {
-    for (const auto& each : jobs)
-      files.push_back(each.id);
-  };
-  const scheduler_actor keeper = sys.spawn<scheduler>(database_handle, options);
-  settle();
-  pass(20ms);
+  const auto keeper = start_keeper(files);
   CAF_REQUIRE_EQUAL(database->removals.size(), 1u);
   auto slow = next(database->removals);
   pass(10min);
