@@ -54,7 +54,7 @@ struct fixture : actor_fixture {
       for (const auto& each : jobs)
         files.push_back(each.id);
     };
-    const scheduler_actor keeper = sys.spawn<scheduler>(database_handle, options);
+    auto keeper = sys.spawn<scheduler>(database_handle, options);
     settle();
     pass(20ms);
     return keeper;
