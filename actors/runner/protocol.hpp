@@ -136,7 +136,8 @@ struct ready_event {
   bool operator==(const ready_event&) const = default;
 };
 
-/// The log has been created and the job's first process runs. Not sent for a job that cannot start.
+/// The log has been created and the job's first process runs. Not sent for a job that cannot start, or that ends before
+/// event_outbox lets it go.
 struct started_event {
   attempt_key key;
   timestamp at;
@@ -144,7 +145,7 @@ struct started_event {
   bool operator==(const started_event&) const = default;
 };
 
-/// A step changed its state.
+/// A step changed its state. The last ones before `finished` may be left out, which has them all.
 struct step_event {
   attempt_key key;
   std::int32_t index = 0;

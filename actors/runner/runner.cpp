@@ -31,8 +31,8 @@ int runner::run() {
     wait();
   // A node that does not listen any more must not keep a runner.
   pollfd last{socket_.value(), POLLOUT, 0};
-  while (!unsent_.empty() && socket_ && ::poll(&last, 1, last_words_ms) > 0)
-    write_events();
+  while (write_events() && ::poll(&last, 1, last_words_ms) > 0) {
+  }
   return 0;
 }
 
@@ -61,11 +61,11 @@ bool runner::prepare() {
 }
 
 void runner::wait() {
-  write_events();
+  const bool more = write_events();
   polled_.assign(2, {});
   // A negative descriptor is left out by poll().
   // Once the node has hung up, the socket is always readable.
-  const auto wanted = (hung_up_ ? 0 : POLLIN) | (unsent_.empty() ? 0 : POLLOUT);
+  const auto wanted = (hung_up_ ? 0 : POLLIN) | (more ? POLLOUT : 0);
   polled_[0] = {wanted != 0 ? socket_.value() : -1, static_cast<short>(wanted), 0};
   polled_[1] = {signals_.value(), POLLIN, 0};
   if (job_)
@@ -76,8 +76,6 @@ void runner::wait() {
     job_->take_output();
   if (count > 0 && polled_[1].revents != 0)
     read_signals();
-  if (count > 0 && (polled_[0].revents & POLLOUT) != 0)
-    write_events();
   if (count > 0 && !hung_up_ && (polled_[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
     read_commands();
   if (job_)
@@ -87,9 +85,9 @@ void runner::wait() {
 }
 
 int runner::timeout() const {
-  if (!job_)
-    return -1;
-  const auto at = job_->deadline();
+  auto at = job_ ? job_->deadline() : std::nullopt;
+  if (const auto due = outbox_.due())
+    at = at ? std::min(*at, *due) : *due;
   if (!at)
     return -1;
   const auto left = std::chrono::ceil<milliseconds>(*at - std::chrono::steady_clock::now()).count();
@@ -171,25 +169,22 @@ void runner::start(start_command command) {
 }
 
 void runner::emit(const runner_event& event) {
-  if (!socket_)
-    return;
-  const auto frame = encode(event);
-  if (!frame)
-    return;
-  // Sent together at the end of the turn: each write wakes the node.
-  unsent_ += *frame;
+  if (socket_)
+    outbox_.add(event, std::chrono::steady_clock::now());
 }
 
-void runner::write_events() {
-  while (socket_ && !unsent_.empty()) {
-    const auto n = ::send(socket_.value(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+bool runner::write_events() {
+  auto& unsent = outbox_.unsent(std::chrono::steady_clock::now());
+  while (socket_ && !unsent.empty()) {
+    const auto n = ::send(socket_.value(), unsent.data(), unsent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0)
-      unsent_.erase(0, static_cast<std::size_t>(n));
+      unsent.erase(0, static_cast<std::size_t>(n));
     else if (errno == EAGAIN)
-      return;
+      return true;
     else if (errno != EINTR)
       socket_.reset();
   }
+  return false;
 }
 
 void runner::leave() {

@@ -4,12 +4,12 @@
 /// and itself when the node goes away, however that happens. Started by process_io only.
 #pragma once
 
+#include "actors/runner/event_outbox.hpp"
 #include "actors/runner/job_run.hpp"
 #include "actors/runner/protocol.hpp"
 #include "config/posix.hpp"
 
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace kcx {
@@ -39,7 +39,8 @@ private:
   void obey(const runner_command& command);
   void start(start_command command);
   void emit(const runner_event& event);
-  void write_events();
+  /// Whether there is more to send than the socket takes.
+  bool write_events();
   void leave();
   [[nodiscard]] int timeout() const;
 
@@ -47,7 +48,7 @@ private:
   unique_fd socket_;
   unique_fd signals_;
   frame_splitter commands_;
-  std::string unsent_;
+  event_outbox outbox_;
   std::unique_ptr<job_run> job_;
   bool leaving_ = false;
   bool hung_up_ = false;

@@ -32,6 +32,14 @@ error damaged(const std::string& name, const std::string& words) {
           {}};
 }
 
+/// A connection belongs to one thread. Nor does anybody ask for SQLite's memory statistics, for which each allocation
+/// of each connection would take one common lock; that must be said before SQLite is used first.
+int with_no_locks(int flags) {
+  static const int before_first_use = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  (void)before_first_use;
+  return flags | SQLITE_OPEN_NOMUTEX;
+}
+
 } // namespace
 
 cursor::~cursor() {
@@ -58,7 +66,7 @@ std::optional<timestamp> cursor::optional_time(int column) const {
 }
 
 connection::connection(const std::filesystem::path& file, int flags, std::chrono::milliseconds busy_timeout)
-  : file_{file}, database_{file.string(), flags | SQLITE_OPEN_NOMUTEX, static_cast<int>(busy_timeout.count())} {
+  : file_{file}, database_{file.string(), with_no_locks(flags), static_cast<int>(busy_timeout.count())} {
   auto* db = handle();
   sqlite3_extended_result_codes(db, 1);
   // A file made by somebody else must not run code of its own, and SQL must not rewrite SQLite's own tables.

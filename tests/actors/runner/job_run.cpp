@@ -37,11 +37,16 @@ public:
       if (const auto* end = std::get_if<finished_event>(&event))
         finished = *end;
       else if (const auto* step = std::get_if<step_event>(&event))
-        states[static_cast<std::size_t>(step->index)] = step->state;
+        step_changed(*step);
     };
     run = std::make_unique<job_run>(command, note, [this] { return clock_type::now() + skipped; });
     states.resize(command.steps.size());
     run->begin();
+  }
+
+  void step_changed(const step_event& step) {
+    states[static_cast<std::size_t>(step.index)] = step.state;
+    changes.push_back(step.state);
   }
 
   void turn() {
@@ -76,12 +81,22 @@ public:
   milliseconds skipped{0};
   std::unique_ptr<job_run> run;
   std::vector<step_state> states;
+  /// Every state of every step, in order.
+  std::vector<step_state> changes;
   std::optional<finished_event> finished;
 };
 
 constexpr const char* thousand_files = "mkdir a b; cd a; seq 500 | xargs touch; cd ../b; seq 500 | xargs touch";
 
 } // namespace
+
+CAF_TEST(steps are reported as they change) {
+  driven_job job{{"true", "false"}};
+  job.begin();
+  job.turn_until([&] { return job.finished.has_value(); });
+  CAF_CHECK(
+    (job.changes == std::vector{step_state::running, step_state::succeeded, step_state::running, step_state::failed}));
+}
 
 CAF_TEST(a workspace is removed in pieces between which the loop goes on) {
   driven_job job{{thousand_files}};

@@ -21,8 +21,6 @@ slot::slot(std::shared_ptr<process_io> shared)
   options.orphan_grace = milliseconds{300};
   auto launched = io.launch(options, {[this](runner_event event) {
                                         const std::lock_guard lock{mutex_};
-                                        if (const auto* step = std::get_if<step_event>(&event))
-                                          step_events.push_back(*step);
                                         events_.push_back(std::move(event));
                                         changed_.notify_all();
                                       },
@@ -74,6 +72,10 @@ finished_event slot::run(const start_command& job) {
 
 void slot::cancel(const start_command& job, cancel_cause cause) {
   send(cancel_command{job.key, cause, {}});
+}
+
+step_event slot::step_changed() {
+  return take<step_event>();
 }
 
 finished_event slot::finished() {

@@ -42,6 +42,7 @@ public:
 
   /// Waits for the next event of a kind; throws std::runtime_error when patience ends.
   finished_event finished();
+  step_event step_changed();
   /// Waits until the log of the job holds this text; throws std::runtime_error when patience ends.
   void wait_for_log(const start_command& job, const std::string& text);
   runner_exit exited();
@@ -58,7 +59,6 @@ public:
   temp_dir data;
   /// Marks every process of this slot.
   std::string node_id;
-  std::vector<step_event> step_events;
 
 private:
   template <class Event>
