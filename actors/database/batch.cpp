@@ -18,6 +18,9 @@ constexpr std::size_t settle_round = 500;
 constexpr std::int64_t room_for_commit = 256 * 1024;
 constexpr std::int64_t room_for_operation = 32 * 1024;
 
+/// What a commit counts for at least until the next checkpoint: alone in it, an operation writes each page it touches.
+constexpr std::size_t least_of_commit = 16;
+
 } // namespace
 
 // -- committing -------------------------------------------------------------------------------------------------------
@@ -42,7 +45,7 @@ void database::flush() {
   longest_commit_ = std::max<std::chrono::nanoseconds>(longest_commit_, took);
   operations_ += batch_.size();
   // An operation may be an array of thousands of jobs.
-  since_checkpoint_ += std::max(batch_.size(), batch_.changes().size());
+  since_checkpoint_ += std::max({batch_.size(), batch_.changes().size(), least_of_commit});
   largest_batch_ = std::max(largest_batch_, batch_.size());
 
   const auto batch = std::exchange(batch_, {});

@@ -42,9 +42,9 @@ struct database_options {
   std::chrono::milliseconds patience{20};
   /// Operations per commit at the most.
   std::size_t batch_limit = 512;
-  /// Operations, or changes of jobs if these are more, between two checkpoints of the write-ahead log, some 12 MiB of
-  /// it where each commits alone. A log that is written over is synced at half the cost of one that grows, and one that
-  /// is copied seldom costs less to copy.
+  /// Operations, or changes of jobs if these are more, between two checkpoints of the write-ahead log; a commit counts
+  /// for 16 at least. So the log stays within some MiB: one that is written over is synced at half the cost of one that
+  /// grows.
   std::size_t checkpoint_every = 1'024;
 };
 

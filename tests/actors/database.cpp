@@ -5,6 +5,8 @@
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/scripted_store.hpp"
 
+#include <algorithm>
+
 using namespace kcx;
 using namespace kcx::test;
 
@@ -110,6 +112,21 @@ CAF_TEST(room is made before a commit and after one that a full disk refused) {
   CAF_CHECK(take<expected<transition_result>>(done)->has_value());
   CAF_CHECK_EQUAL(script.calls, std::vector<std::string>({"cancel", "room before", "commit", "rollback", "room after",
                                                           "cancel", "room before", "commit"}));
+}
+
+CAF_TEST(the log is copied into the file before it grows long) {
+  const auto checkpoints = [this] { return std::ranges::count(script.calls, "checkpoint"); };
+  for (int commit = 1; commit < 64; ++commit) {
+    auto pending = enqueue();
+    run();
+  }
+  CAF_CHECK_EQUAL(checkpoints(), 0);
+  auto last = enqueue();
+  run();
+  CAF_CHECK_EQUAL(checkpoints(), 1);
+  auto array = enqueue(1'024);
+  run();
+  CAF_CHECK_EQUAL(checkpoints(), 2);
 }
 
 CAF_TEST(one failing operation fails alone) {
