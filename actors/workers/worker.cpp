@@ -315,7 +315,7 @@ void worker::stop(stop_mode mode) {
   // From draining to ending now, never back.
   if (stopping_ != stop_mode::now)
     stopping_ = mode;
-  if (state_ == state::idle || state_ == state::starting)
+  if (state_ == state::idle)
     quit(); // A grant on its way here is given back by the dispatcher, which sees this worker go.
   else if (state_ == state::running && mode == stop_mode::now && !again)
     tell(plan_cancel(*grant_, cancel_cause::node_stop, options_.run()));
@@ -352,8 +352,6 @@ worker_info worker::info() const {
     result.attempt = grant_->key;
   if (stopping_)
     result.state = "stopping";
-  else if (state_ == state::starting)
-    result.state = "starting";
   else if (state_ == state::idle)
     result.state = "idle";
   return result;

@@ -4,8 +4,8 @@
 /// has the job marked if the worker goes down. What it does not hear an answer to, it asks again; each of its writes
 /// can be repeated.
 ///
-///     starting ─ ready ─► idle ─ grant ─► running ─ finished ─► finishing ─ stored ─► idle
-///                                            └ attempt is stale ─► discarding ─ finished ─► idle
+///     idle ─ grant ─► running ─ finished ─► finishing ─ stored ─► idle
+///                        └ attempt is stale ─► discarding ─ finished ─► idle
 ///
 /// While a result is being stored the next job is asked for already: both meet in one commit. Its grant waits until the
 /// result is stored, so that one job follows the other.
@@ -56,7 +56,7 @@ public:
   behavior_type make_behavior() override;
 
 private:
-  enum class state : std::uint8_t { starting, idle, running, finishing, discarding };
+  enum class state : std::uint8_t { idle, running, finishing, discarding };
 
   // -- claiming ------------------------------------------------------------------------------------------------------
   void become_idle();
@@ -105,7 +105,7 @@ private:
   dispatcher_actor dispatcher_;
   log_hub_actor log_hub_;
 
-  state state_ = state::starting;
+  state state_ = state::idle;
   std::optional<stop_mode> stopping_;
 
   /// The open question; 0 if there is none.
