@@ -6,6 +6,7 @@
 #include "actors/node/ports.hpp"
 #include "actors/runner/job_environment.hpp"
 #include "actors/runner/process_runner_host.hpp"
+#include "actors/runner/process_sweep.hpp"
 #include "actors/runner/spawn.hpp"
 #include "actors/workers/leftovers.hpp"
 #include "config/live_settings.hpp"
@@ -92,8 +93,8 @@ cgroup_access choose_limits(const settings& options) {
 /// Ends the processes a dead node left behind, then marks its jobs: in this order, so that a job that is queued again
 /// never runs beside its former self.
 outcome recover(job_store& store, const data_directory& data) {
-  const auto swept = process_io::sweep_marked(node_marker(process_mark(store.node_id(), data.path())),
-                                              (data.path() / "workspaces").string());
+  const auto swept =
+    sweep_marked(node_marker(process_mark(store.node_id(), data.path())), (data.path() / "workspaces").string());
   if (!swept)
     return swept.error();
   if (*swept > 0)

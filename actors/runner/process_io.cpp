@@ -14,7 +14,6 @@
 #include <boost/process/io.hpp>
 #include <boost/process/posix.hpp>
 
-#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <future>
@@ -33,6 +32,8 @@ namespace bp = boost::process;
 namespace {
 
 constexpr milliseconds sweep_every{10};
+/// Of up to 30 ms each.
+constexpr int most_unsure_rounds = 33;
 constexpr milliseconds reap_every{1'000};
 constexpr int channel_fd = 3;
 
@@ -149,13 +150,16 @@ void process_io::sweep_orphans(std::function<void()> on_done) {
 
 void process_io::sweep_round() {
   const auto runners = runner_pids();
-  kill_descendants(runners);
+  const auto met = kill_descendants(runners);
+  unsure_rounds_ = met == found::unsure ? unsure_rounds_ + 1 : 0;
   // Those whose parent was killed with them are our children only now: reap, look again, and stop when none is left.
   for (const auto& entry : descendants_of(::getpid(), runners))
     if (entry.parent == ::getpid())
       ::waitpid(entry.pid, nullptr, WNOHANG);
-  if (descendants_of(::getpid(), runners).empty()) {
+  const bool sure = met == found::none || unsure_rounds_ >= most_unsure_rounds;
+  if (sure && descendants_of(::getpid(), runners).empty()) {
     sweeping_ = false;
+    unsure_rounds_ = 0;
     for (const auto& waiter : std::exchange(sweep_waiters_, {}))
       waiter();
     return;
@@ -181,41 +185,6 @@ void process_io::reap_strays() {
     if (!failure)
       reap_strays();
   });
-}
-
-expected<std::size_t> process_io::sweep_marked(const std::string& marker, const std::string& workspaces,
-                                               milliseconds patience) {
-  const auto left_behind = [&](const process_entry& entry) {
-    return has_environment_entry(entry.pid, marker) ||
-           (!workspaces.empty() && !entry.terminal && works_below(entry.pid, workspaces));
-  };
-  const auto give_up_at = std::chrono::steady_clock::now() + patience;
-  std::size_t found = 0;
-  for (milliseconds pause{1};; pause = std::min(pause * 2, milliseconds{50})) {
-    std::vector<pid_t> left;
-    for (const auto& entry : list_processes()) {
-      if (entry.pid == ::getpid() || !is_alive(entry) || !left_behind(entry))
-        continue;
-      left.push_back(entry.pid);
-      // A job may have started something with an environment of its own.
-      for (const auto& below : descendants_of(entry.pid))
-        if (below.pid != ::getpid() && is_alive(below))
-          left.push_back(below.pid);
-    }
-    if (left.empty())
-      return found;
-    std::sort(left.begin(), left.end());
-    left.erase(std::unique(left.begin(), left.end()), left.end());
-    found = std::max(found, left.size());
-    for (const auto pid : left)
-      ::kill(pid, SIGKILL);
-    if (std::chrono::steady_clock::now() >= give_up_at)
-      return error{ec::timeout,
-                   std::to_string(left.size()) + " processes of an earlier run cannot be ended, among them process " +
-                     std::to_string(left.front()),
-                   {}};
-    std::this_thread::sleep_for(pause);
-  }
 }
 
 // -- stopping ------------------------------------------------------------------

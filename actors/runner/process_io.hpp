@@ -46,20 +46,13 @@ public:
 
   /// Kills every child of this process that is no runner of ours, with all below it: the leavings of runners that were
   /// killed. Repeats until none is left, then calls `on_done` on the thread of process_io, or drops it if stop() comes
-  /// first. From any thread. Processes of living runners are not touched.
+  /// first. From any thread. Processes of living runners are not touched. Where others are made so fast that no look
+  /// can prove it (see hunt()), a second in which nobody was met has to do.
   void sweep_orphans(std::function<void()> on_done);
 
   /// Hangs up on every runner, waits up to `patience` for them to end their trees and exit, kills what is left with all
   /// orphans, and joins the thread. No listener is called after it. Calling it again does nothing.
   void stop(milliseconds patience);
-
-  /// Kills every process but this one whose environment holds `marker` ("KCX_NODE_ID=…", see node_marker()), or which
-  /// works below `workspaces` (absolute; empty: nowhere) without a terminal, with all below it, and waits until they
-  /// are gone. A job can drop the marker, or leave its workspace; not found is only who did both. For the start of a
-  /// node, before anything runs: it ends what an earlier node of the same data directory left behind. Returns how many
-  /// processes were found. Fails with ec::timeout if some are still there after `patience`. Blocks.
-  [[nodiscard]] static expected<std::size_t> sweep_marked(const std::string& marker, const std::string& workspaces = {},
-                                                          milliseconds patience = milliseconds{10'000});
 
 private:
   [[nodiscard]] expected<std::shared_ptr<runner_process>> launch_here(const runner_options& options,
@@ -74,6 +67,8 @@ private:
   boost::asio::steady_timer reap_timer_;
   std::vector<std::function<void()>> sweep_waiters_;
   bool sweeping_ = false;
+  /// Rounds in a row that neither met anybody nor proved that nobody is there.
+  int unsure_rounds_ = 0;
   std::map<pid_t, std::weak_ptr<runner_process>> runners_;
   bool stopping_ = false;
   std::function<void()> on_last_exit_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -15,13 +16,17 @@
 #include <unistd.h>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace kcx {
 
 namespace {
 
-/// Bound on looking again at once: a tree that forks faster than this is met again by the caller's next round.
-constexpr int max_rounds = 16;
+/// Bound on hunting at once: a tree that forks faster than this is met again by the caller's next round.
+constexpr std::chrono::milliseconds hunt_time{20};
+
+/// Bound on the way up to an ancestor.
+constexpr int most_generations = 1'000;
 
 std::optional<process_entry> read_entry(int proc, std::string_view name) {
   process_entry entry;
@@ -48,7 +53,31 @@ std::optional<process_entry> read_entry(int proc, std::string_view name) {
   return entry;
 }
 
+/// The id given last, of this PID namespace: that of a process or a thread.
+std::optional<pid_t> newest_id() {
+  const unique_fd fd{::open("/proc/sys/kernel/ns_last_pid", O_RDONLY | O_CLOEXEC)};
+  char text[16];
+  const auto size = ::read(fd.value(), text, sizeof text);
+  pid_t id = 0;
+  if (size <= 0 || std::from_chars(text, text + size, id).ec != std::errc{})
+    return {};
+  return id;
+}
+
+/// Kills it, and the group it is in.
+void kill_with_group(const process_entry& entry) {
+  // A process group never spans sessions, so one outside our session holds nobody but descendants.
+  if (entry.session != ::getsid(0) && entry.group > 1)
+    ::kill(-entry.group, SIGKILL);
+  ::kill(entry.pid, SIGKILL);
+}
+
 } // namespace
+
+std::optional<process_entry> entry_of(pid_t pid) {
+  const unique_fd proc{::open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  return read_entry(proc.value(), std::to_string(pid));
+}
 
 bool is_alive(const process_entry& entry) noexcept {
   return (entry.state != 'Z' && entry.state != 'X') || entry.threads > 1;
@@ -103,27 +132,69 @@ std::size_t terminate_descendants(std::span<const pid_t> except) {
   return count;
 }
 
-std::size_t kill_descendants(std::span<const pid_t> except) {
-  const auto own_session = ::getsid(0);
-  std::unordered_set<pid_t> hit;
-  std::size_t count = 0;
-  for (int round = 0; round < max_rounds; ++round) {
-    count = 0;
-    bool fresh = false;
-    for (const auto& entry : descendants_of(::getpid(), except)) {
-      if (!is_alive(entry))
-        continue;
-      ++count;
-      fresh = hit.insert(entry.pid).second || fresh;
-      // A process group never spans sessions, so one outside our session holds nobody but descendants.
-      if (entry.session != own_session && entry.group > 1)
-        ::kill(-entry.group, SIGKILL);
-      ::kill(entry.pid, SIGKILL);
-    }
-    if (!fresh)
-      break;
+bool descends_from(pid_t pid, pid_t root, std::span<const pid_t> except) {
+  auto at = pid;
+  for (int steps = 0; steps < most_generations; ++steps) {
+    const auto entry = entry_of(at);
+    if (entry && entry->parent == root)
+      return std::find(except.begin(), except.end(), at) == except.end();
+    if (entry ? entry->parent <= 1 : at == pid)
+      return false;
+    // Who exits gives its children to another: the way is a new one then.
+    at = entry ? entry->parent : pid;
   }
-  return count;
+  return false;
+}
+
+found hunt(const std::function<bool()>& all, const std::function<bool(pid_t)>& one,
+           std::chrono::milliseconds patience) {
+  const auto give_up_at = std::chrono::steady_clock::now() + patience;
+  auto before = newest_id(); // when the last look but one began
+  auto last = before;
+  bool some = all();
+  // Where the kernel does not tell, all there is to do is to look again while that meets anybody.
+  for (bool met = some; met && !before && std::chrono::steady_clock::now() < give_up_at;)
+    met = all();
+  while (before && std::chrono::steady_clock::now() < give_up_at) {
+    const auto newest = newest_id();
+    if (!newest || *newest < *before) { // The ids begin anew.
+      before = last = newest;
+      some = all() || some;
+      continue;
+    }
+    // From the last look on once more: who was just being made then could not be seen yet. The oldest comes first, for
+    // it may end as soon as its child is there.
+    bool met = false;
+    for (auto pid = *before + 1; pid <= *newest; ++pid)
+      met = one(pid) || met;
+    some = some || met;
+    if (!met && newest_id() == newest)
+      return some ? found::some : found::none;
+    before = std::exchange(last, newest);
+  }
+  return some ? found::some : found::unsure;
+}
+
+found kill_descendants(std::span<const pid_t> except) {
+  const auto self = ::getpid();
+  const auto all = [&] {
+    bool some = false;
+    for (const auto& entry : descendants_of(self, except)) {
+      if (is_alive(entry)) {
+        kill_with_group(entry);
+        some = true;
+      }
+    }
+    return some;
+  };
+  const auto one = [&](pid_t pid) {
+    const auto entry = entry_of(pid);
+    if (!entry || !is_alive(*entry) || !descends_from(pid, self, except))
+      return false;
+    kill_with_group(*entry);
+    return true;
+  };
+  return hunt(all, one, hunt_time);
 }
 
 bool has_environment_entry(pid_t pid, std::string_view entry) {

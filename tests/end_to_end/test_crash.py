@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -141,6 +142,69 @@ def test_a_node_that_lost_a_runner_ends_what_lost_its_main_thread(start_node):
     assert processes_matching(name) == []
     assert node.run("true")["state"] == "succeeded"
     assert node.terminate() == 0
+
+
+# Whoever looks for it finds a process that is gone already: each starts its successor and ends.
+CHAIN = """import os, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+beat, stop = sys.argv[1:]
+while not os.path.exists(stop):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.utime(beat)
+"""
+
+
+class Chain:
+    """A chain of short-lived processes in sessions of their own, started by a job."""
+
+    def __init__(self, directory):
+        self.beat, self.stop = directory / "beat", directory / "stop"
+        self.beat.touch()
+        self.born = self.beat.stat().st_mtime_ns
+        self.command = f'cd /; setsid /usr/bin/python3 -c "$CHAIN" {self.beat} {self.stop} & sleep 1000'
+
+    def is_up(self):
+        return self.beat.stat().st_mtime_ns > self.born
+
+    def lives(self):
+        seen = self.beat.stat().st_mtime_ns
+        time.sleep(0.2)  # Hundreds of its processes; what does not happen cannot be awaited.
+        return self.beat.stat().st_mtime_ns > seen
+
+
+@pytest.fixture
+def chain(tmp_path):
+    chain = Chain(tmp_path)
+    yield chain
+    chain.stop.touch()
+
+
+@pytest.mark.parametrize("on_interrupt,state", [("fail", "interrupted"), ("requeue", "queued")])
+@pytest.mark.parametrize("time_around", range(3))
+def test_a_chain_of_forks_is_ended_before_a_job_runs(start_node, chain, on_interrupt, state, time_around):
+    node = start_node(slots=1)
+    job = node.submit(chain.command, env={"CHAIN": CHAIN}, on_interrupt=on_interrupt)
+    wait_until(chain.is_up, what="the chain runs")
+    node.request("POST", "/v1/queues/default/pause")
+    runner = node.workers()[0]["runner_pid"]
+    os.kill(node.pid, signal.SIGSTOP)
+    os.kill(runner, signal.SIGKILL)
+    node.kill9()
+    assert chain.lives(), "nobody is there to end it"
+    node.start()
+    assert not chain.lives()
+    assert node.job(job["id"])["state"] == state
+
+
+def test_a_node_that_lost_a_runner_ends_a_chain_of_forks(start_node, chain):
+    node = start_node(slots=1)
+    job = node.submit(chain.command, env={"CHAIN": CHAIN})
+    wait_until(chain.is_up, what="the chain runs")
+    os.kill(node.workers()[0]["runner_pid"], signal.SIGKILL)
+    assert node.wait(job["id"])["reason"] == "worker_crashed"
+    assert not chain.lives()
 
 
 def test_an_older_database_that_is_put_back_gives_no_id_twice(start_node):

@@ -1,5 +1,6 @@
 #define CAF_SUITE runner_trees
 #include "actors/runner/job_environment.hpp"
+#include "actors/runner/process_sweep.hpp"
 #include "actors/runner/process_tree.hpp"
 #include "caf/test/unit_test.hpp"
 #include "tests/actors/runner/support.hpp"
@@ -275,11 +276,11 @@ CAF_TEST(processes of an earlier node are found by their mark) {
   s.start(job);
   s.wait_for_log(job, "up");
   s.wait_for_log(job, "daemon");
-  const auto found = process_io::sweep_marked(node_marker(s.node_id));
+  const auto found = sweep_marked(node_marker(s.node_id));
   CAF_REQUIRE(found.has_value());
   CAF_CHECK_GREATER(*found, 3u);
   CAF_CHECK(all_gone(node_marker(s.node_id)));
-  const auto again = process_io::sweep_marked(node_marker(s.node_id));
+  const auto again = sweep_marked(node_marker(s.node_id));
   CAF_REQUIRE(again.has_value());
   CAF_CHECK_EQUAL(*again, 0u);
 }
@@ -289,7 +290,7 @@ CAF_TEST(processes of an earlier node are found also without their main thread) 
   auto job = s.job(std::string{"exec "} + headless);
   s.start(job);
   CAF_REQUIRE(has_headless(job));
-  const auto found = process_io::sweep_marked(node_marker(s.node_id));
+  const auto found = sweep_marked(node_marker(s.node_id));
   CAF_REQUIRE(found.has_value());
   CAF_CHECK_EQUAL(*found, 2u); // with the runner
   CAF_CHECK(all_gone(node_marker(s.node_id)));
@@ -308,8 +309,7 @@ CAF_TEST(who dropped the mark is known by the workspace) {
     });
   };
   CAF_REQUIRE_GREATER(left(), 0);
-  const auto found =
-    process_io::sweep_marked("KCX_NODE_ID=nobody", std::filesystem::path{job.workspace}.parent_path().string());
+  const auto found = sweep_marked("KCX_NODE_ID=nobody", std::filesystem::path{job.workspace}.parent_path().string());
   CAF_REQUIRE(found.has_value());
   CAF_CHECK_GREATER(*found, 1u);
   CAF_CHECK_EQUAL(left(), 0);
@@ -317,6 +317,37 @@ CAF_TEST(who dropped the mark is known by the workspace) {
 
 CAF_TEST(only what lies below a directory works below it) {
   const auto here = std::filesystem::current_path();
+CAF_TEST(the refusal over what cannot be ended says what to do) {
+  slot s;
+  auto job = s.job("echo up; sleep 99");
+  s.start(job);
+  s.wait_for_log(job, "up");
+  // No time to end: as one that hangs in the kernel has it.
+  const auto swept = sweep_marked(node_marker(s.node_id), {}, milliseconds{0});
+  CAF_REQUIRE(!swept);
+  CAF_CHECK(swept.error().code == ec::timeout);
+  CAF_CHECK_NOT_EQUAL(swept.error().message.find("kill -9 "), std::string::npos);
+  CAF_CHECK_NOT_EQUAL(swept.error().message.find("restart the machine"), std::string::npos);
+  CAF_CHECK(all_gone(node_marker(s.node_id)));
+}
+
+CAF_TEST(a hunt is undisturbed or says that it was not ) {
+  const auto nobody = [](pid_t) { return false; };
+  pid_t child = 0;
+  const auto forks = [&](pid_t) {
+    child = ::fork();
+    if (child == 0)
+      ::_exit(0);
+    ::waitpid(child, nullptr, 0);
+    return false;
+  };
+  CAF_CHECK(hunt([&] { return forks(0); }, nobody, milliseconds{5'000}) == found::none);
+  CAF_CHECK(hunt([&] { return forks(0); }, forks, milliseconds{50}) == found::unsure);
+  // Who is made while all are looked at is met for sure.
+  CAF_CHECK(hunt([&] { return forks(0); }, [&](pid_t pid) { return pid == std::exchange(child, 0); },
+                 milliseconds{5'000}) == found::some);
+}
+
   CAF_CHECK(works_below(::getpid(), here.parent_path().string()));
   CAF_CHECK(!works_below(::getpid(), here.string()));
   CAF_CHECK(!works_below(::getpid(), here.string() + "x"));
