@@ -139,7 +139,7 @@ void job_run::finish() {
   cgroup_.reset();
   if (has_workspace_)
     plan_removal();
-  if (hurried_)
+  if (!hurried_by_.empty())
     hurry_removal();
   remove_on();
 }

@@ -67,7 +67,7 @@ void job_run::keep() {
   take_outputs();
   if (start_.artifacts.empty())
     return finish();
-  if (hurried_)
+  if (!hurried_by_.empty())
     return leave_no_artifacts();
   phase_ = phase::keeping;
   copy_order order;
@@ -87,7 +87,7 @@ void job_run::keep() {
 void job_run::leave_no_artifacts() {
   // A node that stops has no time for them, and one that is gone no use.
   artifacts_ = {0, 0, true};
-  output_->notice("artifacts: none is kept, since the node stops");
+  output_->notice("artifacts: none is kept, since " + hurried_by_);
   finish();
 }
 

@@ -90,7 +90,7 @@ bool job_run::winding_up() const noexcept {
 }
 
 bool job_run::should_run(const runner_step& step) const noexcept {
-  return !hurried_ && (step.always || !decided());
+  return hurried_by_.empty() && (step.always || !decided());
 }
 
 void job_run::set_step(std::size_t index, step_state state) {
@@ -201,7 +201,7 @@ void job_run::cancel(const cancel_command& command) {
   }
   const bool stop = command.cause == cancel_cause::node_stop;
   if (stop)
-    hurry();
+    hurry("the node stops");
   if (phase_ == phase::removing || phase_ == phase::over)
     return;
   if (phase_ != phase::running && phase_ != phase::fetching && current_ + 1 >= start_.steps.size())
@@ -224,25 +224,26 @@ void job_run::wind_up(end_cause cause) {
 }
 
 void job_run::kill() {
-  abandon(milliseconds{0});
+  abandon(milliseconds{0}, "the node gave it up");
 }
 
-void job_run::abandon(milliseconds grace) {
+void job_run::abandon(milliseconds grace, const std::string& why) {
   if (phase_ == phase::over)
     return;
   start_.cancel_grace = std::min(grace, start_.cancel_grace);
   if (kill_at_)
     kill_at_ = std::min(*kill_at_, clock_() + start_.cancel_grace);
-  hurry();
+  hurry(why);
   if (phase_ < phase::settling)
-    end_step(end_cause::killed, "ended by the node");
+    end_step(end_cause::killed, "ended, since " + why);
   else if (phase_ == phase::settling && !kill_at_)
     begin_ladder(start_.cancel_grace);
   tick();
 }
 
-void job_run::hurry() {
-  hurried_ = true;
+void job_run::hurry(const std::string& why) {
+  if (hurried_by_.empty())
+    hurried_by_ = why;
   if (phase_ == phase::removing) {
     hurry_removal();
   } else if (phase_ == phase::keeping) {

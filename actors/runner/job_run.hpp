@@ -47,8 +47,8 @@ public:
   /// KILL to everything, now.
   void kill();
 
-  /// The node is gone: ends the tree with at most this grace period, without `always` steps.
-  void abandon(milliseconds grace);
+  /// Ends the tree with at most this grace period, without `always` steps; `why` is for the log: "its node is gone".
+  void abandon(milliseconds grace, const std::string& why);
 
   /// Adds the descriptors to poll.
   void wants(std::vector<pollfd>& polled) const;
@@ -84,7 +84,7 @@ private:
 
   // -- ends -----------------------------------------------------------------
   void end_step(end_cause cause, const std::string& notice);
-  void hurry();
+  void hurry(const std::string& why);
   /// The job is to end while a clean-up step runs, which goes on: that is what would be started next.
   void wind_up(end_cause cause);
   void begin_ladder(milliseconds grace);
@@ -146,8 +146,8 @@ private:
   end_cause cause_ = end_cause::none;
   /// Why the present step is ended; differs from cause_ where a step may fail.
   end_cause step_cause_ = end_cause::none;
-  /// The node stops or is gone: nothing more is begun, and nothing takes longer than it must.
-  bool hurried_ = false;
+  /// Nothing more is begun, and nothing takes longer than it must: the node stops or is gone. Empty: there is time.
+  std::string hurried_by_;
   bool failed_ = false;
   bool spawn_failed_ = false;
   std::optional<std::int32_t> exit_code_;

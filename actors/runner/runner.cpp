@@ -16,6 +16,7 @@ namespace kcx {
 namespace {
 
 constexpr int last_words_ms = 1'000;
+constexpr const char* node_gone = "the node is gone";
 
 } // namespace
 
@@ -55,7 +56,7 @@ bool runner::prepare() {
     return false;
   // A node that died before PR_SET_PDEATHSIG sends no signal any more. Its id was passed, since the new parent need not
   // be process 1.
-  if (settings_.node != 0 && ::getppid() != settings_.node)
+  if (lost_node())
     leaving_ = true;
   return true;
 }
@@ -100,8 +101,8 @@ void runner::read_signals() {
   while (::read(signals_.value(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGCHLD)
       child = true;
-    else
-      leave();
+    else // The system tells of the node's death by such a signal, too.
+      leave(lost_node() ? node_gone : "its runner was told to end");
   }
   if (child && job_)
     job_->reap();
@@ -127,14 +128,14 @@ void runner::read_commands() {
       if (!command) {
         std::fprintf(stderr, "kcx-runner: %s\n", command.error().message.c_str());
         hung_up_ = true;
-        return leave();
+        return leave("the node gave it up");
       }
       obey(*command);
     }
   }
   // The node closed its end or is gone. If it still listens, it hears how the job ends.
   hung_up_ = true;
-  leave();
+  leave(node_gone);
 }
 
 void runner::obey(const runner_command& command) {
@@ -145,7 +146,7 @@ void runner::obey(const runner_command& command) {
   else if (std::holds_alternative<kill_command>(command) && job_)
     job_->kill();
   else if (std::holds_alternative<quit_command>(command))
-    leave();
+    leave("the node gave it up");
   else if (std::holds_alternative<ping_command>(command))
     emit(pong_event{});
 }
@@ -187,10 +188,14 @@ bool runner::write_events() {
   return false;
 }
 
-void runner::leave() {
+void runner::leave(const char* why) {
   leaving_ = true;
   if (job_)
-    job_->abandon(settings_.orphan_grace);
+    job_->abandon(settings_.orphan_grace, why);
+}
+
+bool runner::lost_node() const {
+  return settings_.node != 0 && ::getppid() != settings_.node;
 }
 
 } // namespace kcx

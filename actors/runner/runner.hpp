@@ -41,7 +41,9 @@ private:
   void emit(const runner_event& event);
   /// Whether there is more to send than the socket takes.
   bool write_events();
-  void leave();
+  /// `why` is for the log of the job.
+  void leave(const char* why);
+  [[nodiscard]] bool lost_node() const;
   [[nodiscard]] int timeout() const;
 
   runner_settings settings_;

@@ -251,6 +251,7 @@ CAF_TEST(a runner whose node hangs up ends its tree and exits) {
   s.io.stop(milliseconds{10'000});
   CAF_CHECK_EQUAL(s.exited().exit_code.value_or(-1), 0);
   CAF_CHECK(s.finished().outcome == run_outcome::killed);
+  CAF_CHECK_NOT_EQUAL(s.log(job).find("ended, since the node is gone"), std::string::npos);
   CAF_CHECK(marked(node_marker(s.node_id)).empty());
 }
 
@@ -261,6 +262,7 @@ CAF_TEST(a terminated runner ends its tree and exits) {
   s.runner->terminate();
   CAF_CHECK(s.finished().outcome == run_outcome::killed);
   CAF_CHECK_EQUAL(s.exited().exit_code.value_or(-1), 0);
+  CAF_CHECK_NOT_EQUAL(s.log(job).find("ended, since its runner was told to end"), std::string::npos);
   CAF_CHECK(marked(node_marker(s.node_id)).empty());
 }
 
@@ -315,8 +317,6 @@ CAF_TEST(who dropped the mark is known by the workspace) {
   CAF_CHECK_EQUAL(left(), 0);
 }
 
-CAF_TEST(only what lies below a directory works below it) {
-  const auto here = std::filesystem::current_path();
 CAF_TEST(the refusal over what cannot be ended says what to do) {
   slot s;
   auto job = s.job("echo up; sleep 99");
@@ -348,6 +348,8 @@ CAF_TEST(a hunt is undisturbed or says that it was not ) {
                  milliseconds{5'000}) == found::some);
 }
 
+CAF_TEST(only what lies below a directory works below it) {
+  const auto here = std::filesystem::current_path();
   CAF_CHECK(works_below(::getpid(), here.parent_path().string()));
   CAF_CHECK(!works_below(::getpid(), here.string()));
   CAF_CHECK(!works_below(::getpid(), here.string() + "x"));
