@@ -32,8 +32,9 @@ std::string in_seconds(milliseconds time) {
 } // namespace
 
 void job_run::end_step(end_cause cause, const std::string& notice) {
-  // A clean-up step that takes too long changes nothing about a job that has failed.
-  const bool too_late = failed_ && (cause == end_cause::time_limit || cause == end_cause::no_output);
+  // A clean-up step that takes too long, or for which a node that stops does not wait, changes nothing about a job that
+  // has failed. Only a cancel does: whoever asked was told that it will be cancelled.
+  const bool too_late = failed_ && cause != end_cause::cancelled;
   if (cause_ == end_cause::none && !too_late)
     cause_ = cause;
   if (phase_ == phase::fetching) {

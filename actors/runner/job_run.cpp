@@ -208,6 +208,7 @@ void job_run::cancel(const cancel_command& command) {
     return;
   const bool cleaning = phase_ == phase::running && start_.steps[current_].always;
   if (cause_ == end_cause::none && cleaning && !stop) {
+    output_->notice("cancelled, ending the job after this step");
     wind_up(end_cause::cancelled);
   } else if (cause_ == end_cause::none || (stop && cleaning)) {
     end_step(stop ? end_cause::node_stop : end_cause::cancelled,

@@ -101,6 +101,22 @@ def test_a_job_that_is_being_cancelled_ends_as_cancelled_in_a_stop(start_node):
     assert node.job(job["id"])["state"] == "cancelled"
 
 
+def test_a_job_that_has_failed_stays_failed_when_its_clean_up_is_stopped(start_node):
+    node = start_node(slots=2)
+    jobs = [node.submit(steps=[{"command": "exit 3"}, {"command": "echo up; sleep 60", "always": True}],
+                        on_interrupt=policy) for policy in ("fail", "requeue")]
+    for job in jobs:
+        assert next(node.follow(job["id"])) == "up"
+    drain(node)
+    node.process.send_signal(signal.SIGTERM)
+    assert node.ended() == 0
+    node.start()
+    for job in jobs:
+        after = node.job(job["id"])
+        assert (after["state"], after["reason"], after["exit_code"], after["attempt"]) == ("failed", "exit_code", 3, 1)
+        assert [step["state"] for step in after["steps"]] == ["failed", "interrupted"]
+
+
 def test_a_drain_over_http_is_the_same(start_node):
     node = start_node(drain_timeout="60s")
     job, _ = start_running(node, "echo up; sleep 1; echo done")

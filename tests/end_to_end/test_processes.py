@@ -239,6 +239,14 @@ def test_a_clean_up_step_runs_after_a_cancel(node):
     assert "cleaned" in node.log(job["id"])
 
 
+def test_a_cancel_during_a_clean_up_step_is_told_in_the_log(node):
+    job = node.submit(steps=[{"command": "true"}, {"command": "echo up; sleep 0.5", "always": True}])
+    assert next(node.follow(job["id"])) == "up"
+    node.cancel(job["id"])
+    assert node.wait(job["id"])["state"] == "cancelled"
+    assert "cancelled, ending the job after this step" in node.log(job["id"])
+
+
 @pytest.mark.parametrize("first,state,code", [("sleep 0.5", "succeeded", 0), ("exit 4", "failed", 4)])
 def test_a_clean_up_step_is_not_bound_by_the_time_limit_of_the_job(node, first, state, code):
     job = node.run(steps=[{"name": "work", "command": first},

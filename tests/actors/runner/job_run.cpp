@@ -206,6 +206,46 @@ CAF_TEST(a limit that passes during the clean up of a failed job changes nothing
              std::vector{step_state::failed, step_state::succeeded, step_state::timed_out, step_state::timed_out}));
 }
 
+CAF_TEST(a failed job stays failed when the node stops during its clean up) {
+  for (const bool told : {true, false}) {
+    driven_job job{{"exit 3", "exec sleep 60", "true"}};
+    job.command.steps[1].always = job.command.steps[2].always = true;
+    job.begin();
+    job.turn_until([&] { return job.states[1] == step_state::running; });
+    if (told)
+      job.run->cancel({job.command.key, cancel_cause::node_stop, {}});
+    else
+      job.run->abandon(milliseconds{500}, "its runner was told to end");
+    job.turn_until([&] { return job.run->over(); });
+    CAF_CHECK(job.finished->outcome == run_outcome::exited);
+    CAF_CHECK_EQUAL(job.finished->exit_code.value_or(-1), 3);
+    CAF_CHECK((job.states == std::vector{step_state::failed, step_state::interrupted, step_state::skipped}));
+  }
+}
+
+CAF_TEST(a job is interrupted when the node stops during the clean up of one that went well) {
+  driven_job job{{"true", "exec sleep 60"}};
+  job.command.steps[1].always = true;
+  job.begin();
+  job.turn_until([&] { return job.states[1] == step_state::running; });
+  job.run->cancel({job.command.key, cancel_cause::node_stop, {}});
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::cancelled);
+  CAF_CHECK(job.finished->cause == cancel_cause::node_stop);
+}
+
+CAF_TEST(a cancel during the clean up of a failed job counts) {
+  driven_job job{{"exit 3", "sleep 0.3"}};
+  job.command.steps[1].always = true;
+  job.begin();
+  job.turn_until([&] { return job.states[1] == step_state::running; });
+  job.run->cancel({job.command.key, cancel_cause::cancelled, {}});
+  job.turn_until([&] { return job.run->over(); });
+  CAF_CHECK(job.finished->outcome == run_outcome::cancelled);
+  CAF_CHECK_NOT_EQUAL(test::read_file(job.command.log_file).find("cancelled, ending the job after this step"),
+                      std::string::npos);
+}
+
 CAF_TEST(an always step without a limit has a minute once the job is to end) {
   struct {
     const char* first;
@@ -232,8 +272,8 @@ CAF_TEST(an always step before others has no limit until the job is to end) {
   job.turn_until([&] { return !job.run->deadline(); });
   const auto before = clock_type::now();
   job.run->cancel({job.command.key, cancel_cause::cancelled, {}});
-  CAF_REQUIRE(job.run->deadline());
-  CAF_CHECK(*job.run->deadline() >= before + std::chrono::seconds{60});
+  // Once the log has taken the notice.
+  job.turn_until([&] { return job.run->deadline() && *job.run->deadline() >= before + std::chrono::seconds{60}; });
   job.run->kill();
   job.turn_until([&] { return job.run->over(); });
 }
