@@ -5,7 +5,6 @@
 #include "storage/artifact_path.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <unistd.h>
 
@@ -146,9 +145,8 @@ void job_run::finish() {
 }
 
 void job_run::plan_removal() {
-  // The job may have put a directory in the place of the file.
-  if (const auto output = output_path(start_.workspace); ::unlink(output.c_str()) != 0 && errno == EISDIR)
-    to_remove_.emplace_back(output);
+  // Unless it went when it was read, for which the job can see to.
+  to_remove_.emplace_back(output_path(start_.workspace));
   if (artifacts_.files == 0 && !start_.artifacts.empty())
     to_remove_.emplace_back(partial_artifacts_path(start_.artifacts_dir));
   const bool good = outcome_now() == run_outcome::exited && exit_code_.value_or(0) == 0;
@@ -172,11 +170,11 @@ void job_run::remove_on() {
     if (removal_->step()) {
       if (!remove_until_ || clock_() < *remove_until_)
         return;
-      workspace_error_ = "what is left of it goes when the node starts again";
+      workspace_error_ = "what is left of them goes when the node starts again";
       to_remove_.clear();
     } else {
       // The error may quote the name of a file.
-      if (const auto removed = removal_->result(); !removed && to_remove_.front() == start_.workspace)
+      if (const auto removed = removal_->result(); !removed && workspace_error_.empty())
         workspace_error_ = output_ ? output_->mask(removed.error().message) : removed.error().message;
       to_remove_.pop_front();
     }

@@ -210,7 +210,7 @@ struct finished_event {
   /// By the monotonic clock, so never negative; 0 if nothing could be started.
   milliseconds duration{0};
   bool workspace_kept = false;
-  /// Set if the workspace should have been removed and could not be.
+  /// Set if the workspace, or what the job put beside it, should have been removed and could not be.
   std::string workspace_error;
   bool operator==(const finished_event&) const = default;
 };

@@ -54,6 +54,11 @@ tree_removal::tree_removal(const std::filesystem::path& directory)
   // Most jobs leave nothing behind.
   if (::unlinkat(parent_.value(), name_.c_str(), AT_REMOVEDIR) == 0)
     return;
+  if (errno == ENOTDIR) {
+    if (::unlinkat(parent_.value(), name_.c_str(), 0) != 0)
+      result_ = system_failure("cannot remove " + path_);
+    return;
+  }
   auto root = open_up(parent_.value(), name_.c_str());
   if (root)
     enter(std::move(root), name_);

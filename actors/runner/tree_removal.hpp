@@ -22,7 +22,7 @@ public:
   /// At most so many entries go in one step.
   static constexpr std::size_t piece_entries = 64;
 
-  /// Removes the directory if it is empty; anything else is left to step().
+  /// Removes the directory if it is empty, or the file or link that lies in its place; anything else is left to step().
   explicit tree_removal(const std::filesystem::path& directory);
 
   /// Removes a few entries. Whether there is more to do.

@@ -40,12 +40,7 @@ outcome remove_workspace(const std::filesystem::path& workspace) {
 }
 
 outcome remove_output(const std::filesystem::path& workspace) {
-  const auto path = output_path(workspace);
-  if (::unlink(path.c_str()) == 0 || errno == ENOENT)
-    return done{};
-  if (errno == EISDIR)
-    return remove_workspace(path);
-  return system_failure("cannot remove " + path.string());
+  return remove_workspace(output_path(workspace));
 }
 
 } // namespace kcx

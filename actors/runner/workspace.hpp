@@ -26,7 +26,8 @@ namespace kcx {
 outcome create_workspace(const std::filesystem::path& workspace, uid_t uid = static_cast<uid_t>(-1),
                          gid_t gid = static_cast<gid_t>(-1));
 
-/// Removes a directory and all below it in one go, see tree_removal. Blocks for as long as that takes.
+/// Removes a directory and all below it, or what lies in its place, in one go; see tree_removal. Blocks for as long as
+/// that takes.
 outcome remove_workspace(const std::filesystem::path& workspace);
 
 /// Removes what lies at output_path(workspace): the file, or the directory with all below it that the job made in its

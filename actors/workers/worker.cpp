@@ -222,7 +222,7 @@ void worker::finished(const finished_event& event) {
   if (state_ != state::running)
     return;
   if (!event.workspace_error.empty())
-    spdlog::warn("worker {}: the workspace of job {} was not removed: {}", options_.name, event.key.job.value,
+    spdlog::warn("worker {}: not all files of job {} were removed: {}", options_.name, event.key.job.value,
                  event.workspace_error);
   result_ = to_result(event, grant_->spec);
   pause_ = std::chrono::milliseconds{0};

@@ -276,6 +276,30 @@ def test_removing_a_workspace_follows_no_link_out_of_it(node, tmp_path):
     assert (outside / "precious").read_text() == "data"
 
 
+def test_what_lies_in_the_place_of_a_workspace_is_removed_and_not_followed(node, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("data")
+    node.run(f'cd ..; rmdir "$KCX_WORKSPACE" && ln -s {outside} "$KCX_WORKSPACE"')
+    node.run('cd ..; rmdir "$KCX_WORKSPACE" && touch "$KCX_WORKSPACE"')
+    assert list((node.data / "workspaces").iterdir()) == []
+    assert (outside / "precious").read_text() == "data"
+    assert "removed" not in node.output()
+
+
+@root_only
+def test_an_output_file_that_cannot_be_removed_is_told_of(node):
+    job = node.run('touch file; mount --bind file "$KCX_OUTPUT"')
+    left = node.data / "workspaces" / f"{job['id']}-1.out"
+    if job["state"] != "succeeded":
+        pytest.skip("needs the right to mount")
+    try:
+        line = next(line for line in node.output().splitlines() if "removed" in line)
+        assert f"not all files of job {job['id']} were removed" in line and str(left) in line and "busy" in line
+    finally:
+        subprocess.run(["umount", left], check=True)
+
+
 # -- accounts ------------------------------------------------------------------
 
 @pytest.fixture

@@ -39,13 +39,16 @@ CAF_TEST(removing a workspace follows no link out of it) {
   CAF_CHECK_EQUAL(test::read_file(data / "precious/file"), "kept");
 }
 
-CAF_TEST(a workspace that was replaced by a link is not followed) {
+CAF_TEST(a link or a file in the place of a workspace is removed and not followed) {
   test::temp_dir data;
   fs::create_directory(data / "precious");
   test::write_file(data / "precious/file", "kept");
   fs::create_directory(data / "workspaces");
   fs::create_directory_symlink(data / "precious", data / "workspaces/1-1");
-  CAF_CHECK(!remove_workspace(data / "workspaces/1-1"));
+  test::write_file(data / "workspaces/2-1", "a file");
+  CAF_CHECK(remove_workspace(data / "workspaces/1-1").has_value());
+  CAF_CHECK(remove_workspace(data / "workspaces/2-1").has_value());
+  CAF_CHECK(fs::is_empty(data / "workspaces"));
   CAF_CHECK(fs::exists(data / "precious/file"));
 }
 
