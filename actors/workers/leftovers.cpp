@@ -180,6 +180,7 @@ void remove_job_files(const std::filesystem::path& data_dir, const std::vector<r
       if (!remove_log(log_path(data_dir, job.id.value, attempt)))
         spdlog::warn("the log of attempt {} of removed job {} is still there", attempt, job.id.value);
       remove_attempt_workspace(data_dir, {job.id, attempt});
+      remove_attempt_output({job.id, attempt}, workspace_path(data_dir, job.id.value, attempt));
       remove_attempt_artifacts(data_dir, {job.id, attempt});
     }
   }

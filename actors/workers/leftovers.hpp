@@ -31,7 +31,7 @@ struct unfinished_run {
 /// unfinished artifacts.
 void remove_unfinished(const unfinished_run& left);
 
-/// Removes the logs, artifacts and kept workspaces of all attempts of removed jobs.
+/// Removes the logs, artifacts, kept workspaces and whatever else a crash left of all attempts of removed jobs.
 void remove_job_files(const std::filesystem::path& data_dir, const std::vector<removed_job>& jobs);
 
 /// What lies there when a node starts.

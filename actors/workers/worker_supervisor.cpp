@@ -324,10 +324,16 @@ void worker_supervisor::on_stop() noexcept {
   for (auto& promise : std::exchange(stop_promises_, {}))
     promise.deliver(outcome{gone});
   // The workers end by themselves: they monitor this actor.
+  std::vector<unfinished_run> left;
   for (const auto& each : slots_) {
     if (each.runner)
       each.runner->kill();
+    if (const auto run = each.runner ? each.runner->running() : each.left)
+      left.push_back(*run);
   }
+  // The next one does not know what they ran.
+  if (!left.empty())
+    options_.runners->sweep([clean_up = options_.clean_up, left] { std::ranges::for_each(left, clean_up); });
   slots_.clear();
   options_.runners = nullptr; // its callbacks hold this actor
   database_ = nullptr;

@@ -20,3 +20,13 @@ CAF_TEST(a dead runner leaves neither a workspace nor a cgroup) {
   CAF_CHECK(fs::is_empty(dir / "kcx-jobs"));
   remove_unfinished(left);
 }
+
+CAF_TEST(a removed job takes along what lies beside its workspace) {
+  temp_dir dir;
+  fs::create_directories(dir / "workspaces/7-1/deep");
+  for (const auto* name : {"7-1.out", "7-2.out", "7-2", "8-1.out"})
+    write_file(dir / "workspaces" / name, "x");
+  remove_job_files(dir.path(), {{{7}, 2}});
+  CAF_CHECK_EQUAL(std::distance(fs::directory_iterator{dir / "workspaces"}, fs::directory_iterator{}), 1);
+  CAF_CHECK(fs::exists(dir / "workspaces/8-1.out"));
+}

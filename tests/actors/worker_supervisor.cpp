@@ -342,6 +342,18 @@ CAF_TEST(a runner that dies has its tree swept and its job marked before a new o
   CAF_CHECK(database->abandons.empty()); // exactly once
 }
 
+CAF_TEST(what it ran is cleaned up once its runners are gone when it ends itself) {
+  start();
+  start_job();
+  caf::anon_send(testee, fault_atom_v, std::string{"test"});
+  settle();
+  CAF_CHECK(ended);
+  CAF_CHECK_EQUAL(story(), "runner 1: killed; sweep; ");
+  CAF_CHECK(cleaned_up.empty());
+  swept();
+  CAF_CHECK(cleaned_up == std::vector<std::string>{"/w/7-1 /c/7-1"});
+}
+
 CAF_TEST(what a dead runner still says is not heard) {
   start();
   start_job();

@@ -117,6 +117,18 @@ def test_a_worker_supervisor_that_throws_leaves_nothing_of_its_jobs(start_node):
     assert_failed_once_by_its_worker(node, job, sleep)
 
 
+def test_a_worker_supervisor_that_throws_leaves_no_files_of_its_jobs(start_node):
+    node = start_node(slots=2, fault_injection=True)
+    jobs = [node.submit("touch file; echo up; sleep 600") for _ in range(2)]
+    for job in jobs:
+        assert next(node.follow(job["id"])) == "up"
+    node.inject_fault("worker_supervisor")
+    for job in jobs:
+        assert node.wait(job["id"])["reason"] == "worker_crashed"
+    wait_until(lambda: list((node.data / "workspaces").iterdir()) == [], what="the workspaces are removed")
+    assert node.run("true")["state"] == "succeeded"
+
+
 def test_other_workers_go_on_when_one_crashes(start_node, fifo):
     node = start_node(slots=2, fault_injection=True)
     steady = node.submit(f"read x < {fifo.path}; echo steady")
