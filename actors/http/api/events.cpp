@@ -1,5 +1,6 @@
 #include "actors/http/api/events.hpp"
 
+#include "actors/http/api/parameters.hpp"
 #include "config/units.hpp"
 #include "storage/job_json.hpp"
 
@@ -13,10 +14,8 @@ namespace kcx::http {
 
 namespace {
 
-error wrong(std::string_view name, std::string_view value) {
-  return {ec::invalid_input,
-          std::string{name} + " is \"" + std::string{value.substr(0, 100)} + "\", allowed is a number from 0",
-          {}};
+error wrong_job(std::string_view value) {
+  return {ec::invalid_input, "job is \"" + std::string{value.substr(0, 100)} + "\", allowed is a number from 0", {}};
 }
 
 } // namespace
@@ -26,7 +25,7 @@ expected<event_filter> parse_event_query(const request& ask) {
   if (const auto job = ask.parameter("job"); job && !job->empty()) {
     const auto number = parse_number(*job, 0, INT64_MAX);
     if (!number)
-      return wrong("job", *job);
+      return wrong_job(*job);
     filter.job = job_id{*number};
   }
   if (const auto project = ask.parameter("project"); project && !project->empty())
@@ -40,7 +39,7 @@ expected<event_filter> parse_event_query(const request& ask) {
   if (after && !after->empty()) {
     filter.after = parse_number(*after, 0, INT64_MAX);
     if (!filter.after)
-      return wrong("the position (after, or Last-Event-ID)", *after);
+      return wrong_position("after", *after);
   }
   return filter;
 }

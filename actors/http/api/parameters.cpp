@@ -1,6 +1,9 @@
 #include "actors/http/api/parameters.hpp"
 
+#include "config/units.hpp"
+
 #include <charconv>
+#include <set>
 
 namespace kcx::http {
 
@@ -15,6 +18,13 @@ std::optional<Number> number(std::string_view text) noexcept {
   if (problem != std::errc{} || end != text.data() + text.size())
     return std::nullopt;
   return value;
+}
+
+/// One end of a range. What no number holds lies behind the end of everything, and is no less a position.
+std::optional<std::uint64_t> range_end(std::string_view digits) noexcept {
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos)
+    return std::nullopt;
+  return number<std::uint64_t>(digits).value_or(UINT64_MAX);
 }
 
 error wrong(std::string_view name, std::string_view value, std::string_view allowed) {
@@ -102,6 +112,22 @@ outcome read_page(const request& ask, std::size_t& limit, std::optional<std::int
 
 } // namespace
 
+error wrong_position(std::string_view parameter, std::string_view value) {
+  return {ec::invalid_input,
+          "the position (" + std::string{parameter} + ", or Last-Event-ID) is \"" + std::string{value.substr(0, 100)} +
+            "\", allowed is a number from 0",
+          {}};
+}
+
+outcome refuse_repeated(const request& ask) {
+  std::set<std::string_view> seen;
+  for (const auto& [name, value] : ask.query)
+    if (!seen.insert(name).second)
+      return error{
+        ec::invalid_input, "parameter " + name.substr(0, 100) + " is given more than once; give it once", {}};
+  return done{};
+}
+
 expected<milliseconds> parse_wait(std::string_view text) {
   constexpr std::int64_t longest = 5 * 60 * 1'000;
   constexpr std::string_view allowed = "0 to 5 minutes, e.g. 500ms, 30s or 2m";
@@ -173,7 +199,7 @@ std::string next_page(const request& ask, job_id next) {
 
 std::optional<byte_range> parse_range(std::string_view value) noexcept {
   constexpr std::string_view unit = "bytes=";
-  if (!value.starts_with(unit))
+  if (!same_text(value.substr(0, unit.size()), unit))
     return std::nullopt;
   value = trimmed(value.substr(unit.size()));
   const auto dash = value.find('-');
@@ -181,8 +207,8 @@ std::optional<byte_range> parse_range(std::string_view value) noexcept {
     return std::nullopt;
   const auto left = value.substr(0, dash);
   const auto right = value.substr(dash + 1);
-  const auto first = number<std::uint64_t>(left);
-  const auto last = number<std::uint64_t>(right);
+  const auto first = range_end(left);
+  const auto last = range_end(right);
   if ((!left.empty() && !first) || (!right.empty() && !last) || (left.empty() && right.empty()))
     return std::nullopt;
   if (first && last && *last < *first)
@@ -244,12 +270,12 @@ expected<log_query> parse_log_query(const request& ask) {
   const auto accept = ask.headers.find("Accept");
   query.events = accept && accept->find("text/event-stream") != std::string_view::npos;
   query.follow = *follow || query.events;
-  if (const auto last = ask.headers.find("Last-Event-ID"); query.events && last) {
-    // A browser sends back what it got; anything else is not ours and the stream begins anew.
-    if (const auto read = number<std::uint64_t>(*last)) {
-      query.offset = *read;
-      query.tail.reset();
-    }
+  if (const auto last = ask.headers.find("Last-Event-ID"); query.events && last && !last->empty()) {
+    const auto read = parse_number(*last, 0, INT64_MAX);
+    if (!read)
+      return wrong_position("offset", *last);
+    query.offset = static_cast<std::uint64_t>(*read);
+    query.tail.reset();
   }
   read_range(ask, query);
   return query;

@@ -15,6 +15,12 @@
 
 namespace kcx::http {
 
+/// Refuses a parameter that is given twice: which of the values counts would be anybody's guess.
+[[nodiscard]] outcome refuse_repeated(const request& ask);
+
+/// What is told where a stream shall go on at what is no number; `parameter` says the same as Last-Event-ID.
+[[nodiscard]] error wrong_position(std::string_view parameter, std::string_view value);
+
 /// "500ms", "30s", "2m" or plain seconds; 0 to 5 minutes.
 [[nodiscard]] expected<std::chrono::milliseconds> parse_wait(std::string_view text);
 
@@ -35,6 +41,7 @@ struct byte_range {
 };
 
 /// Nothing for a unit other than bytes, several ranges or a malformed value: such a header is ignored (RFC 9110 §14.2).
+/// The case of the unit does not count.
 [[nodiscard]] std::optional<byte_range> parse_range(std::string_view value) noexcept;
 
 /// The bytes [first, second) of a resource of `total` bytes; nothing if the range lies outside of it (416).

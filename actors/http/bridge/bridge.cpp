@@ -99,6 +99,8 @@ void http_bridge::handle(const http_exchange_ptr& exchange) {
   exchange->who = std::get<http::caller>(std::move(verdict));
   if (where.found == nullptr)
     return ask.answer(no_route(ask.request(), where));
+  if (const auto once = http::refuse_repeated(ask.request()); !once)
+    return ask.answer(http::problem(http::kinds::invalid_parameter, once.error().message));
   if (!where.id.empty()) {
     const auto id = parse_id(where.id);
     if (!id)

@@ -43,6 +43,40 @@ CAF_TEST(ranges that are not one range of bytes are ignored) {
   CAF_CHECK(parse_range("bytes=0-0").has_value());
 }
 
+CAF_TEST(a range that no number holds is one behind the end of everything) {
+  const std::string huge = "99999999999999999999999";
+  CAF_CHECK(!resolve(parse_range("bytes=" + huge + "-").value(), 10));
+  CAF_CHECK(resolve(parse_range("bytes=0-" + huge).value(), 10) == std::pair<std::uint64_t, std::uint64_t>(0, 10));
+  CAF_CHECK(resolve(parse_range("bytes=-" + huge).value(), 10) == std::pair<std::uint64_t, std::uint64_t>(0, 10));
+  CAF_CHECK(!parse_range("bytes=+1-2"));
+}
+
+CAF_TEST(the case of the unit of a range does not count) {
+  CAF_CHECK(parse_range("BYTES=0-0").has_value());
+}
+
+CAF_TEST(a parameter that is given twice is refused by its name) {
+  request ask;
+  ask.query = {{"attempt", "1"}, {"tail", "1"}, {"attempt", "2"}};
+  const auto once = refuse_repeated(ask);
+  CAF_REQUIRE(!once);
+  CAF_CHECK_EQUAL(once.error().message, "parameter attempt is given more than once; give it once");
+  ask.query.pop_back();
+  CAF_CHECK(refuse_repeated(ask).has_value());
+}
+
+CAF_TEST(a log is not sent from its beginning for a position that is none) {
+  for (const auto* wrong : {"x", "-1", "1x", "99999999999999999999999"}) {
+    request ask;
+    ask.headers.add("Accept", "text/event-stream");
+    ask.headers.add("Last-Event-ID", wrong);
+    const auto query = parse_log_query(ask);
+    CAF_REQUIRE(!query);
+    CAF_CHECK_EQUAL(query.error().message, "the position (offset, or Last-Event-ID) is \"" + std::string{wrong} +
+                                             "\", allowed is a number from 0");
+  }
+}
+
 CAF_TEST(ranges are resolved against the size) {
   using pair = std::pair<std::uint64_t, std::uint64_t>;
   CAF_CHECK(resolve({0, 0}, 10) == pair(0, 1));

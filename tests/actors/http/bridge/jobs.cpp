@@ -89,6 +89,15 @@ CAF_TEST(a key that is none is refused) {
   CAF_CHECK(bridge.node.enqueued.empty());
 }
 
+CAF_TEST(a parameter that is given twice is refused by every call) {
+  bridge_harness bridge;
+  for (const auto* target : {"/v1/jobs?state=failed&state=queued", "/v1/events?after=1&after=2"}) {
+    const auto result = bridge.ask("GET", target);
+    CAF_CHECK_EQUAL(result->status(), 400u);
+    CAF_CHECK_EQUAL(result->code(), "invalid_parameter");
+  }
+}
+
 CAF_TEST(a job that stood before is answered 200 with its place) {
   bridge_harness bridge;
   bridge.node.enqueue_answer = accepted_jobs{{some_job(7, job_state::running, 1)}, {job_id{7}}, {}};
