@@ -144,7 +144,9 @@ expected<std::optional<accepted_jobs>> sqlite_store::answer_again(const idempote
   if (!row.bind(once.owner, once.key).step() || row.time(1) + answers_kept <= now)
     return std::optional<accepted_jobs>{};
   if (row.text(0) != once.digest)
-    return error{ec::idempotency_conflict, "this idempotency key was used for another submission", {}};
+    return error{ec::idempotency_conflict,
+                 "this idempotency key was used for another submission; send another body with a new key",
+                 {}};
   accepted_jobs accepted;
   accepted.answer = {row.number(2), row.text(3), row.text(4)};
   accepted.repeated = true;

@@ -40,7 +40,7 @@ def test_a_refused_submission_does_not_use_up_its_key(node):
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256])
 def test_a_key_that_is_none_is_refused(node, key):
-    send(node, key, {"command": "true"}).problem(422, "invalid_input")
+    send(node, key, {"command": "true"}).problem(400, "invalid_parameter")
     assert node.jobs() == []
 
 

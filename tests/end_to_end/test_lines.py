@@ -109,7 +109,7 @@ def test_each_line_is_told_as_soon_as_it_is_stored(node):
     lines.finish()
     told = lines.rest()
     assert told[0] == {"line": 2, "id": first["id"] + 1}
-    assert [each.get("error", {}).get("code") for each in told[1:4]] == ["conflict", "invalid_input", "invalid_input"]
+    assert [each.get("error", {}).get("code") for each in told[1:4]] == ["conflict", "malformed_body", "invalid_input"]
     assert told[3]["error"]["errors"][0]["pointer"] == "/command"
     assert told[4] == {"line": 7, "id": first["id"] + 1, "existing": True}
     assert told[5]["line"] == 8 and told[5]["error"]["errors"][0]["pointer"] == "/needs/0"

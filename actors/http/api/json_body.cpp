@@ -57,6 +57,18 @@ expected<nlohmann::json> parse_json(std::string_view text) {
   }
 }
 
+expected<nlohmann::json> parse_json_line(std::string_view text) {
+  auto document = parse_json(text);
+  if (document)
+    return document;
+  auto failure = std::move(document).error();
+  // Its own number would stand beside that of the line in the body, and be another one.
+  constexpr std::string_view only_line = "line 1, ";
+  if (const auto at = failure.message.find(only_line); at != std::string::npos)
+    failure.message.erase(at, only_line.size());
+  return failure;
+}
+
 std::variant<nlohmann::json, response> json_body(const request& ask, std::size_t most) {
   const auto type = ask.headers.find("Content-Type");
   const auto name = type ? trimmed(type->substr(0, type->find(';'))) : std::string_view{};

@@ -26,6 +26,9 @@ inline constexpr std::size_t largest_document = 2 * 1024 * 1024;
 /// The document in a text; invalid_input with line and column for broken JSON, or for one nested deeper than 64.
 [[nodiscard]] expected<nlohmann::json> parse_json(std::string_view text);
 
+/// The same of one line of a body: its column is told, and not that it is the first of its text.
+[[nodiscard]] expected<nlohmann::json> parse_json_line(std::string_view text);
+
 /// One line of JSON text; bytes that are no UTF-8 become U+FFFD.
 [[nodiscard]] std::string json_text(const nlohmann::json& document);
 

@@ -40,8 +40,9 @@ std::optional<body_line> line_cutter::cut() {
     text.remove_suffix(1);
   body_line line{++number_, {}, skipping_ || text.size() > longest_};
   skipping_ = false;
-  if (!line.too_long)
-    line.text = trimmed(text);
+  // Blanks in front stay, so that a column is that of the line.
+  if (!line.too_long && !trimmed(text).empty())
+    line.text = text;
   return line;
 }
 

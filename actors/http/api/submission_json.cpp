@@ -79,8 +79,8 @@ std::variant<submission, response> read_submission(const request& ask, const sub
   if (!specs)
     return problem(specs.error());
   auto once = read_idempotency_key(ask, document, rules);
-  if (!once)
-    return problem(once.error());
+  if (!once) // of the header, so no field of the document is wrong
+    return problem(kinds::invalid_parameter, once.error().message);
   return submission{std::move(*specs), several, std::move(*once)};
 }
 

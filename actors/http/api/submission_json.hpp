@@ -22,7 +22,7 @@ struct submission_rules {
 };
 
 /// The jobs of the body, one or an array, or the problem to answer: 413 for too many; those of json_body(); 422 with
-/// the pointer of each wrong field, a hundred or so at the most.
+/// the pointer of each wrong field, a hundred or so at the most; 400 for a key that cannot be one.
 [[nodiscard]] std::variant<submission, response> read_submission(const request& ask, const submission_rules& rules);
 
 /// What a submitter is told.

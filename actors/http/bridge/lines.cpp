@@ -11,6 +11,7 @@
 #include <caf/send.hpp>
 
 #include <mutex>
+#include <variant>
 
 namespace kcx {
 
@@ -30,11 +31,18 @@ std::string stored_line(std::int64_t line, const accepted_jobs& accepted) {
          (accepted.is_new(job) ? "}\n" : ",\"existing\":true}\n");
 }
 
-expected<job_spec> read_spec(const std::string& text) {
-  auto document = http::parse_json(text);
+/// The job of a line, or the problem that it is.
+std::variant<job_spec, http::response> read_spec(const http::body_line& from) {
+  if (from.too_long)
+    return http::problem(http::kinds::body_too_large,
+                         "the line is longer than " + std::to_string(longest_line) + " bytes");
+  const auto document = http::parse_json_line(from.text);
   if (!document)
-    return std::move(document).error();
-  return parse_job_spec(*document);
+    return http::problem(http::kinds::malformed_body, document.error().message);
+  auto spec = parse_job_spec(*document);
+  if (!spec)
+    return http::problem(spec.error());
+  return *std::move(spec);
 }
 
 } // namespace
@@ -82,23 +90,19 @@ struct http_bridge::line_chunk {
   submissions asked;
 
   void add(const http::body_line& from) {
-    if (from.too_long) {
-      const auto why = "the line is longer than " + std::to_string(longest_line) + " bytes";
-      lines.push_back({from.number, refused_line(from.number, http::problem(http::kinds::body_too_large, why))});
-      return;
-    }
-    auto spec = read_spec(from.text);
-    lines.push_back({from.number, spec ? "" : refused_line(from.number, http::problem(spec.error()))});
-    if (spec) {
-      asked.emplace_back();
-      asked.back().specs.push_back(std::move(*spec));
-    }
+    auto read = read_spec(from);
+    const auto* refusal = std::get_if<http::response>(&read);
+    lines.push_back({from.number, refusal != nullptr ? refused_line(from.number, *refusal) : ""});
+    if (refusal == nullptr)
+      asked.emplace_back().specs.push_back(std::get<job_spec>(std::move(read)));
   }
 };
 
 void http_bridge::submit_lines(const call& ask) {
   if (ask.request().headers.find("Idempotency-Key"))
-    return ask.answer({ec::invalid_input, "Idempotency-Key does not go with application/x-ndjson", {}});
+    return ask.answer(http::problem(http::kinds::invalid_parameter,
+                                    "Idempotency-Key does not go with application/x-ndjson: give each job a "
+                                    "unique_key instead"));
   const auto id = next_id_++;
   const http_bridge_actor self{this};
   auto body = std::make_shared<http::event_feed>([self, id] { caf::anon_send(self, grew_atom_v, follower_id{id}); },

@@ -84,7 +84,7 @@ CAF_TEST(a key that is none is refused) {
   for (const auto& key : {std::string{}, std::string{"a b"}, std::string(256, 'k'), std::string{"\xc3\xbc"}}) {
     const auto result = bridge.ask(
       "POST", "/v1/jobs", {R"({"command":"x"})", {{"Content-Type", "application/json"}, {"Idempotency-Key", key}}});
-    CAF_CHECK_EQUAL(result->code(), "invalid_input");
+    CAF_CHECK_EQUAL(result->code(), "invalid_parameter");
   }
   CAF_CHECK(bridge.node.enqueued.empty());
 }

@@ -94,10 +94,20 @@ CAF_TEST(a wrong line is told and stops no other) {
   const auto answer = send_lines(bridge, "{\"command\":\"a\"}\n{broken\n{\"priority\":1}\n{\"command\":\"b\"}\n");
   const auto lines = lines_of(bridge, *answer);
   CAF_REQUIRE_EQUAL(lines.size(), 5u);
-  CAF_CHECK_EQUAL(lines[1]["error"]["code"], "invalid_input");
+  CAF_CHECK_EQUAL(lines[1]["error"]["code"], "malformed_body");
   CAF_CHECK_EQUAL(lines[2]["error"]["errors"][0]["pointer"], "/command");
   CAF_CHECK_EQUAL(lines[3], (nlohmann::json{{"line", 4}, {"id", 2}}));
   CAF_CHECK_EQUAL(lines[4]["refused"], 2);
+}
+
+CAF_TEST(a line that is no JSON tells its column) {
+  bridge_harness bridge;
+  const auto lines = lines_of(bridge, *send_lines(bridge, "\n\n  {broken\n"));
+  CAF_REQUIRE_EQUAL(lines.size(), 2u);
+  CAF_CHECK_EQUAL(lines[0]["line"], 3);
+  CAF_CHECK_EQUAL(lines[0]["error"]["status"], 400);
+  const auto detail = lines[0]["error"]["detail"].get<std::string>();
+  CAF_CHECK_EQUAL(detail.substr(0, detail.find(':')), "parse error at column 4");
 }
 
 CAF_TEST(lines are cut right wherever the pieces of the body end) {
@@ -179,7 +189,7 @@ CAF_TEST(lines do not go with an idempotency key) {
   const auto answer =
     bridge.ask("POST", "/v1/jobs",
                {"", {{"Idempotency-Key", "k"}}, true, {}, std::make_shared<pieces>("{\"command\":\"a\"}", 10)});
-  CAF_CHECK_EQUAL(answer->status(), 422u);
+  CAF_CHECK_EQUAL(answer->status(), 400u);
 }
 
 CAF_TEST(a chunk that cannot be stored ends the stream and says so) {
