@@ -250,6 +250,9 @@ void read_outputs(reading& in, const json_place& at, const json& value, job_outp
     if (key.size() > output_key_bytes || !is_variable_name(key))
       in.errors.add(here, "is no name for a variable of at most " + std::to_string(output_key_bytes) + " bytes");
     else if (auto text = read_text(in.errors, here, field, output_bytes)) {
+      // As in the file of a job that runs on the node, where a line is a value.
+      if (text->find('\n') != std::string::npos)
+        in.errors.add(here, "must be one line");
       bytes += key.size() + text->size() + 2;
       member.insert_or_assign(key, std::move(*text));
     }

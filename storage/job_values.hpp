@@ -46,7 +46,7 @@ void read_command(reading& in, const json_place& at, const nlohmann::json& value
 void read_steps(reading& in, const json_place& at, const nlohmann::json& value, std::vector<step_spec>& member);
 void read_variables(reading& in, const json_place& at, const nlohmann::json& value,
                     std::map<std::string, std::string>& member);
-/// What a job leaves: names of variables, and texts.
+/// What a job leaves: names of variables, and texts of one line.
 void read_outputs(reading& in, const json_place& at, const nlohmann::json& value, job_outputs& member);
 /// An account's name; not that it exists.
 void read_user(reading& in, const json_place& at, const nlohmann::json& value, std::string& member);

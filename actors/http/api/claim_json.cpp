@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <functional>
+#include <map>
 
 namespace kcx::http {
 
@@ -92,7 +93,8 @@ std::optional<step_state> read_final_state(reading& in, const json_place& at, co
   return std::nullopt;
 }
 
-void read_step(reading& in, const json_place& at, const json& value, step_record& step) {
+/// The step's index, where it is told.
+std::optional<std::int64_t> read_step(reading& in, const json_place& at, const json& value, step_record& step) {
   auto index = std::optional<std::int64_t>{};
   auto state = std::optional<step_state>{};
   read_fields(in, at, value, {"index", "state", "exit_code", "signal"},
@@ -112,14 +114,21 @@ void read_step(reading& in, const json_place& at, const json& value, step_record
     in.errors.add({&at, "state"}, "is missing: the step's final state, such as succeeded or failed");
   step.index = static_cast<std::int32_t>(index.value_or(0));
   step.state = state.value_or(step_state::failed);
+  return index;
 }
 
 void read_step_records(reading& in, const json_place& at, const json& value, std::vector<step_record>& steps) {
   if (!value.is_array() || value.size() > 256)
     return in.errors.add(at, "must be an array of steps");
+  std::map<std::int64_t, std::size_t> told;
   for (std::size_t i = 0; i < value.size(); ++i) {
-    const auto index = std::to_string(i);
-    read_step(in, {&at, index}, value[i], steps.emplace_back());
+    const auto place = std::to_string(i);
+    const json_place here{&at, place};
+    const auto index = read_step(in, here, value[i], steps.emplace_back());
+    if (!index)
+      continue;
+    if (const auto first = told.emplace(*index, i).first->second; first != i)
+      in.errors.add({&here, "index"}, "is that of steps/" + std::to_string(first) + " already: report each step once");
   }
 }
 

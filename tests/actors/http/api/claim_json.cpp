@@ -43,6 +43,20 @@ CAF_TEST(a step report names the field whose value is wrong) {
   CAF_CHECK_EQUAL(refused(R"({"steps":[{"index":0,"state":"failed","exit_code":3}]})"), pointers{});
 }
 
+CAF_TEST(a step that is reported twice is refused by its second place) {
+  const auto* twice = R"({"steps":[{"index":1,"state":"failed"},{"index":0,"state":"failed"},
+                          {"index":1,"state":"succeeded"}]})";
+  for (const auto how : {claim_end::complete, claim_end::fail})
+    CAF_CHECK_EQUAL(refused(twice, how), pointers{"/steps/2/index"});
+  CAF_CHECK_EQUAL(reason_of(twice), "is that of steps/0 already: report each step once");
+}
+
+CAF_TEST(an output has one line as that of a job on the node) {
+  CAF_CHECK_EQUAL(refused(R"({"outputs":{"A":"a\nb","B":"b"}})"), pointers{"/outputs/A"});
+  CAF_CHECK_EQUAL(reason_of(R"({"outputs":{"A":"a\nb"}})"), "must be one line");
+  CAF_CHECK_EQUAL(refused(R"({"outputs":{"A":"a\tb","KCX_B":""}})"), pointers{});
+}
+
 CAF_TEST(an end by exit code and signal at once names the signal) {
   CAF_CHECK_EQUAL(refused(R"({"exit_code":0,"signal":9})"), pointers{"/signal"});
   const auto* many = R"({"items":[{"token":"1.1.5"},{"token":"2.1.6","exit_code":0,"signal":9}]})";
