@@ -197,6 +197,8 @@ void check_whole(reading& in, const json_place& root, const json& document, cons
   const auto has_steps = given("steps") && document["steps"] != json::array();
   if (given("command") && has_steps)
     in.errors.add({&root, "steps"}, "must not stand beside command: give one of them");
+  else if (given("steps") && !has_steps && !given("command"))
+    in.errors.add({&root, "steps"}, "must not be empty, or give command instead");
   else if (!given("command") && !has_steps)
     in.errors.add({&root, "command"}, "is missing: give command or steps");
   if (spec.unique_key.empty() && spec.on_conflict != conflict_policy::reject)

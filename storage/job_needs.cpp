@@ -127,7 +127,7 @@ bool read_target(reading& in, const json_place& at, const json& value, job_need&
     read_ref(in, at, value, need.ref);
     return true;
   }
-  const auto id = value.is_number_integer() ? value.get<std::int64_t>() : 0;
+  const auto id = whole_number(value).value_or(0);
   need.job = job_id{id};
   return id >= 1;
 }

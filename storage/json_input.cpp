@@ -113,14 +113,24 @@ std::optional<std::string> read_text(json_errors& errors, const json_place& at, 
   return std::nullopt;
 }
 
+std::optional<std::int64_t> whole_number(const nlohmann::json& value) noexcept {
+  // Unsigned values beyond int64 would wrap in get<>: compare them as what they are.
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    return std::nullopt;
+  if (value.is_number_integer())
+    return value.get<std::int64_t>();
+  // JSON does not tell 1.0 from 1. Beyond 2^53 a double is no certain number.
+  constexpr double certain = 9'007'199'254'740'992.0;
+  const auto number = value.is_number_float() ? value.get<double>() : certain;
+  if (std::abs(number) >= certain || std::trunc(number) != number)
+    return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
 std::optional<std::int64_t> read_whole(json_errors& errors, const json_place& at, const nlohmann::json& value,
                                        std::int64_t least, std::int64_t most) {
-  // Unsigned values beyond int64 would wrap in get<>: compare them as what they are.
-  const auto too_large =
-    value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
-  if (value.is_number_integer() && !too_large)
-    if (auto number = value.get<std::int64_t>(); number >= least && number <= most)
-      return number;
+  if (const auto number = whole_number(value); number && *number >= least && *number <= most)
+    return number;
   errors.add(at, "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   return std::nullopt;
 }

@@ -48,6 +48,9 @@ private:
 [[nodiscard]] std::optional<std::string> read_text(json_errors& errors, const json_place& at,
                                                    const nlohmann::json& value, std::size_t most);
 
+/// The number that stands there if it is whole, also written as 1.0 or 1e3.
+[[nodiscard]] std::optional<std::int64_t> whole_number(const nlohmann::json& value) noexcept;
+
 /// A whole number from `least` to `most`.
 [[nodiscard]] std::optional<std::int64_t> read_whole(json_errors& errors, const json_place& at,
                                                      const nlohmann::json& value, std::int64_t least,

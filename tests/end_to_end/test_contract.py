@@ -245,6 +245,7 @@ WAYS = {
     ("discardDeadLetters", "415"): request("POST", "/v1/dead-letters/discard", b"x", Content_Type="text/plain"),
     ("discardDeadLetters", "422"): request("POST", "/v1/dead-letters/discard", {"colour": "red"}),
     ("pauseQueue", "200"): request("POST", "/v1/queues/other/pause"),
+    ("pauseQueue", "422"): request("POST", "/v1/queues/a%20b/pause"),
     ("listQueues", "200"): request("GET", "/v1/queues"),
     ("resumeQueue", "200"): request("POST", "/v1/queues/other/resume"),
     ("cordonWorker", "200"): request("POST", "/v1/workers/node%2F1/cordon"),
@@ -364,10 +365,12 @@ def matches(document, schema, value, where):
         reasons = []
         for option in schema["oneOf"]:
             try:
-                return matches(document, option, value, where)
+                matches(document, option, value, where)
+                break
             except AssertionError as reason:
                 reasons.append(str(reason))
-        raise AssertionError(f"{where}: none of oneOf fits: {reasons}")
+        else:
+            raise AssertionError(f"{where}: none of oneOf fits: {reasons}")
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
              "null": type(None)}
     types = schema.get("type", [])

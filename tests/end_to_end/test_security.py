@@ -79,7 +79,7 @@ def test_other_addresses_than_loopback_need_an_explicit_word(make_node):
     ({"command": "true", "priority": "high"}, "/priority"), ({"command": "true", "env": {"A=B": "x"}}, "/env/A=B"),
     ({"command": "true", "env": {"A": 1}}, "/env/A"), ({"command": "true", "env": {"KCX_JOB_ID": "7"}}, "/env/KCX_JOB_ID"), ({"command": "true", "queue": "../x"}, "/queue"),
     ({"command": "true", "queue": "q\0"}, "/queue"), ({"command": "true", "time_limit_s": -1}, "/time_limit_s"),
-    ({"command": "a\0b"}, "/command"), ({"steps": []}, "/command"), ({"steps": [{"name": "x"}]}, "/steps/0/command"),
+    ({"command": "a\0b"}, "/command"), ({"steps": []}, "/steps"), ({"steps": [{"name": "x"}]}, "/steps/0/command"),
     ({"command": "true", "steps": [{"command": "true"}]}, "/steps"),
     ({"command": "true", "on_interrupt": "maybe"}, "/on_interrupt"),
     ({"command": "true", "run_at": "0000-01-01T00:00:00+23:59"}, "/run_at"),

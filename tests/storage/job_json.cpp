@@ -114,6 +114,8 @@ CAF_TEST(a stored job that cannot be read says nothing about the file) {
 
 CAF_TEST(exactly one of command and steps is wanted) {
   CAF_CHECK_EQUAL(refusals(json::object()), std::vector<std::string>{"/command is missing: give command or steps"});
+  CAF_CHECK_EQUAL(refusals({{"steps", json::array()}}),
+                  std::vector<std::string>{"/steps must not be empty, or give command instead"});
   CAF_CHECK_EQUAL(refusals({{"steps", json::array()}}).size(), 1u);
   CAF_CHECK(refuses({{"steps", {{{"command", "true"}}}}}, "/steps"));
   CAF_CHECK(accepts({{"steps", nullptr}}));
@@ -251,6 +253,9 @@ CAF_TEST(numbers keep to their ranges) {
                                                                             {"no_output_limit_s", 0.0001},
                                                                             {"wait_limit_s", 0}})
     CAF_CHECK(refuses({{field, bad}}, "/" + field));
+  // JSON does not tell 1.0 from 1.
+  CAF_CHECK(accepts({{"priority", -7.0}, {"log_limit_bytes", 4096.0}, {"needs", {3.0, {{"id", 4.0}}}}}));
+  CAF_CHECK(refuses({{"log_limit_bytes", 1e300}}, "/log_limit_bytes"));
   CAF_CHECK(accepts({{"priority", -100}, {"weight", 1000}, {"cancel_grace_s", 0}, {"time_limit_s", 0.001}}));
 }
 

@@ -112,9 +112,9 @@ void http_bridge::fault_in(const call& ask) {
     wrong.fields.push_back({"/actor", "must be an actor's name as in /actors of the inspection port"});
   std::uint32_t index = 1;
   if (document.is_object() && document.contains("index")) {
-    const auto& given = document["index"];
-    if (given.is_number_unsigned() && given.get<std::uint64_t>() >= 1 && given.get<std::uint64_t>() <= 1'000'000)
-      index = given.get<std::uint32_t>();
+    const auto given = whole_number(document["index"]);
+    if (given && *given >= 1 && *given <= 1'000'000)
+      index = static_cast<std::uint32_t>(*given);
     else
       wrong.fields.push_back({"/index", "must be a number from 1"});
   }
