@@ -1,10 +1,14 @@
 #include "actors/http/server/transport.hpp"
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <openssl/err.h>
+#include <openssl/sslerr.h>
 
+#include <string_view>
 #include <utility>
 
 namespace kcx::http {
@@ -16,6 +20,19 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
+
+/// What whoever wrote http:// for https:// can read; the connection ends with it.
+constexpr std::string_view speaks_tls = "HTTP/1.1 400 Bad Request\r\n"
+                                        "Content-Type: text/plain; charset=utf-8\r\n"
+                                        "Content-Length: 54\r\n"
+                                        "Connection: close\r\n\r\n"
+                                        "this port speaks TLS: write https:// where http:// is\n";
+
+/// OpenSSL knows the beginnings of the usual requests.
+bool is_plain_http(const error_code& failed) noexcept {
+  return failed.category() == asio::error::get_ssl_category() &&
+         ERR_GET_REASON(static_cast<unsigned long>(failed.value())) == SSL_R_HTTP_REQUEST;
+}
 
 class plain_transport final : public transport {
 public:
@@ -54,6 +71,8 @@ public:
 
   asio::awaitable<error_code> open() override {
     auto [ec] = co_await stream_.async_handshake(asio::ssl::stream_base::server, as_result);
+    if (is_plain_http(ec))
+      co_await asio::async_write(socket(), asio::buffer(speaks_tls), as_result);
     co_return ec;
   }
 

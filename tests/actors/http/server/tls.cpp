@@ -109,13 +109,20 @@ CAF_TEST(a certificate that is not trusted is not talked to) {
   CAF_CHECK(reply.error().message.find("is it running?") == std::string::npos);
 }
 
-CAF_TEST(plain text on a TLS port is closed and a silent handshake times out) {
+CAF_TEST(plain HTTP on a TLS port is told so and a silent handshake times out) {
   auto options = with_tls();
   options.timeouts.header = 100ms;
   auto s = started(echo, options);
   raw_client plain{s->port()};
   plain.send(get(*s, "/"));
-  CAF_CHECK(plain.read_to_end().find("HTTP/1.1 200") == std::string::npos);
+  const auto told = plain.read_to_end();
+  CAF_CHECK(told.starts_with("HTTP/1.1 400 "));
+  const auto text = told.substr(told.find("\r\n\r\n") + 4);
+  CAF_CHECK_EQUAL(text, "this port speaks TLS: write https:// where http:// is\n");
+  CAF_CHECK(told.find("Content-Length: " + std::to_string(text.size()) + "\r\n") != std::string::npos);
+  raw_client other{s->port()};
+  other.send("no request\r\n\r\n");
+  CAF_CHECK(other.read_to_end().find("HTTP/1.1") == std::string::npos);
   raw_client silent{s->port()};
   CAF_CHECK_EQUAL(silent.read_to_end(), "");
   CAF_CHECK(trusting(*s, certificate)->request({}));
