@@ -31,6 +31,14 @@ http::response session_answer(std::string_view cookie) {
   return answer;
 }
 
+/// Whoever asks here for what the API has took one port for the other.
+std::string nothing_at(const std::string& path, const std::string& api) {
+  std::string text = "nothing is at " + path;
+  if (path.starts_with("/v1/") || path == "/openapi.json")
+    text += ": this is the inspection port, the API is at " + (api.empty() ? "another one" : api);
+  return text;
+}
+
 /// With the audit line that each change leaves.
 void answer_session(const http_exchange_ptr& exchange, http::response answer) {
   const auto& ask = exchange->request;
@@ -78,7 +86,7 @@ void inspector::handle(const http_exchange_ptr& exchange) {
   } else if (where.found != nullptr) {
     carry_out(*where.found, exchange);
   } else if (where.allowed.empty() && !page) {
-    exchange->respond(http::problem(http::kinds::unknown_path, "nothing is at " + ask.path));
+    exchange->respond(http::problem(http::kinds::unknown_path, nothing_at(ask.path, settings_.node.value("http", ""))));
   } else {
     const auto allowed = page ? std::string{"GET, HEAD"} : where.allowed;
     auto answer = http::problem(http::kinds::method_not_allowed, ask.path + " takes " + allowed);

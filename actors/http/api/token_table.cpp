@@ -119,8 +119,11 @@ std::optional<caller> token_table::identify_code(const std::string& digest) cons
 std::optional<caller> token_table::identify(const request& ask, bool begins_session, std::string& why) const {
   const auto header = ask.headers.find("Authorization");
   if (!header) {
-    why = "this call needs the header Authorization: Bearer <token>";
-    return identify_session(ask);
+    auto who = identify_session(ask);
+    why = !who && cookie_value(ask, cookie_name_)
+            ? "the session of this cookie is over or unknown: begin another one, or send Authorization: Bearer <token>"
+            : "this call needs the header Authorization: Bearer <token>";
+    return who;
   }
   why = "more than one Authorization header";
   if (ask.headers.count("Authorization") > 1)

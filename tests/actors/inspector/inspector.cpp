@@ -212,6 +212,12 @@ CAF_TEST(health is told apart from readiness) {
 CAF_TEST(other paths and methods are refused) {
   inspector_harness inspector;
   CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/v1/jobs"))->status}, 404u);
+  const auto detail = [&](const char* path) {
+    return body_of(*inspector.ask("GET", path))["detail"].get<std::string>();
+  };
+  CAF_CHECK_EQUAL(detail("/v1/jobs"),
+                  "nothing is at /v1/jobs: this is the inspection port, the API is at http://127.0.0.1:7070");
+  CAF_CHECK_EQUAL(detail("/nothing"), "nothing is at /nothing");
   CAF_CHECK_EQUAL(unsigned{(*inspector.ask("GET", "/../app.js"))->status}, 404u);
   const auto slot = inspector.ask("POST", "/actors");
   CAF_CHECK_EQUAL((*slot)->status, 405u);

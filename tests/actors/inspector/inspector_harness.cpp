@@ -106,7 +106,7 @@ struct inspector_harness::impl {
   void start_inspector() {
     inspector_settings settings;
     settings.tokens = tokens;
-    settings.node = {{"version", "1.2.3"}};
+    settings.node = {{"version", "1.2.3"}, {"http", "http://127.0.0.1:7070"}};
     settings.slots = [this] { return owner->slots; };
     settings.clock = [this] { return owner->now; };
     inspector = system.spawn<kcx::inspector>(std::vector{reader}, std::move(settings));

@@ -182,6 +182,18 @@ CAF_TEST(a browser calls with its cookie until the session ends) {
   CAF_CHECK_EQUAL(call("GET", "/v1/jobs"), 401u);
 }
 
+CAF_TEST(who comes with a session that is over is told so) {
+  bridge_harness bridge;
+  const auto set = bridge.ask("POST", "/v1/session")->header("Set-Cookie");
+  const auto cookie = set.substr(0, set.find(';'));
+  bridge.ask("DELETE", "/v1/session", {{}, {{"Cookie", cookie}}, false, {}});
+  const auto refused = bridge.ask("GET", "/v1/jobs", {{}, {{"Cookie", cookie}}, false, {}});
+  CAF_CHECK_EQUAL(refused->status(), 401u);
+  CAF_CHECK(refused->json()["detail"].get<std::string>().starts_with("the session of this cookie is over"));
+  const auto without = bridge.ask("GET", "/v1/jobs", {{}, {}, false, {}});
+  CAF_CHECK(without->json()["detail"].get<std::string>().starts_with("this call needs the header"));
+}
+
 CAF_TEST(a code begins one session with the rights of its token) {
   bridge_harness bridge;
   const auto token = made_token(bridge, R"({"name":"ci","scopes":["read"]})");
