@@ -5,6 +5,7 @@
 #include "actors/cli/follow/events.hpp"
 #include "actors/cli/jobs/artifact_commands.hpp"
 #include "actors/cli/jobs/job_commands.hpp"
+#include "actors/cli/jobs/job_list.hpp"
 #include "actors/cli/jobs/queue_commands.hpp"
 #include "actors/cli/jobs/run_commands.hpp"
 #include "actors/cli/jobs/webhook_commands.hpp"

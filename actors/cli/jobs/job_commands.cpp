@@ -144,22 +144,7 @@ std::optional<json> wait_for(const invocation& what, node_client& node, std::int
   }
 }
 
-// -- list -------------------------------------------------------------------------------------------------------------
-
-std::string list_target(const std::string& path, const list_flags& flags, std::int64_t limit,
-                        const std::string& cursor) {
-  auto target = path + "?limit=" + std::to_string(limit);
-  std::string states;
-  for (const auto& state : flags.states)
-    states += (states.empty() ? "" : ",") + state;
-  const std::pair<const char*, const std::string*> parameters[] = {
-    {"state", &states},      {"project", &flags.project}, {"queue", &flags.queue}, {"name", &flags.name},
-    {"label", &flags.label}, {"group", &flags.group},     {"cursor", &cursor}};
-  for (const auto& [name, value] : parameters)
-    if (!value->empty())
-      target += '&' + std::string{name} + '=' + http::percent_encoded(*value);
-  return target;
-}
+// -- several ----------------------------------------------------------------------------------------------------------
 
 /// One line a job, or the documents.
 void tell_jobs(const invocation& what, const json& jobs) {
@@ -235,33 +220,6 @@ int cancel_jobs(const invocation& what) {
     if (auto job = get_or_tell(what, node, "POST", job_target(id) + "/cancel", code))
       jobs.push_back(*std::move(job));
   tell_jobs(what, jobs);
-  return flushed(code);
-}
-
-int list_jobs(const invocation& what, const std::string& path, const char* if_none) {
-  constexpr std::int64_t page_size = 200;
-  node_client node{what.where};
-  int code = exit_codes::success;
-  auto items = json::array();
-  json cursor;
-  do {
-    auto wanted = std::min(page_size, what.list.limit - static_cast<std::int64_t>(items.size()));
-    auto page =
-      get_or_tell(what, node, "GET",
-                  list_target(path, what.list, wanted, cursor.is_string() ? cursor.get<std::string>() : ""), code);
-    if (!page)
-      return code;
-    auto got = page->value("items", json::array());
-    items.insert(items.end(), got.begin(), got.end());
-    cursor = page->value("next_cursor", json{});
-  } while (cursor.is_string() && static_cast<std::int64_t>(items.size()) < what.list.limit);
-  if (what.json) {
-    std::cout << dumped({{"items", items}, {"next_cursor", cursor}});
-    return flushed(code);
-  }
-  std::cout << (items.empty() ? if_none : jobs_text(items, look_of(STDOUT_FILENO)));
-  if (cursor.is_string() && !what.quiet)
-    std::cerr << "there are more; --limit shows more than " << what.list.limit << '\n';
   return flushed(code);
 }
 

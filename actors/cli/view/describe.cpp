@@ -243,6 +243,20 @@ void add_results(std::string& out, const json& job) {
       add(out, "output", visible(key) + '=' + text(value));
 }
 
+std::vector<cell> job_row(const json& job, bool with_project, bool with_queue) {
+  const auto name = text(job, "name");
+  std::vector<cell> row{{text(job, "id")},
+                        {name.empty() ? command_text(at(job, "command")) : name},
+                        {state_text(job), colour_of(text(job, "state"))},
+                        {time_text(job, "created_at").substr(0, 16)},
+                        {seconds_text(job, "duration_s")}};
+  if (with_project)
+    row.push_back({text(job, "project")});
+  if (with_queue)
+    row.push_back({text(job, "queue")});
+  return row;
+}
+
 } // namespace
 
 std::string job_text(const json& job, look how) {
@@ -278,34 +292,29 @@ std::string job_text(const json& job, look how) {
   return out;
 }
 
-std::string jobs_text(const json& items, look how) {
+std::string jobs_table::add(const json& items) {
   if (!items.is_array() || items.empty())
-    return "no jobs\n";
+    return {};
   // A column that says "default" everywhere only takes room from the name.
   auto varies = [&](std::string_view key) {
     return std::any_of(items.begin(), items.end(), [&](const json& job) { return at(job, key) != "default"; });
   };
-  const bool projects = varies("project");
-  const bool queues = varies("queue");
+  const bool projects = projects_ || varies("project");
+  const bool queues = queues_ || varies("queue");
+  if (projects != std::exchange(projects_, projects) || queues != std::exchange(queues_, queues))
+    widths_.clear();
   table shown{{"ID", "NAME", "STATE", "CREATED (UTC)", "TIME"}, {}, {1}, {2}};
   for (auto [wanted, column] : {std::pair{projects, "PROJECT"}, std::pair{queues, "QUEUE"}})
     if (wanted) {
       shown.flexible.push_back(shown.header.size());
       shown.header.emplace_back(column);
     }
-  for (const auto& job : items) {
-    auto name = text(job, "name");
-    auto& row = shown.rows.emplace_back(std::vector<cell>{{text(job, "id")},
-                                                          {name.empty() ? command_text(at(job, "command")) : name},
-                                                          {state_text(job), colour_of(text(job, "state"))},
-                                                          {time_text(job, "created_at").substr(0, 16)},
-                                                          {seconds_text(job, "duration_s")}});
-    if (projects)
-      row.push_back({text(job, "project")});
-    if (queues)
-      row.push_back({text(job, "queue")});
-  }
-  return render(shown, how.width, how.colours);
+  for (const auto& job : items)
+    shown.rows.push_back(job_row(job, projects, queues));
+  shown.headed = widths_.empty();
+  shown.least = widths_;
+  widths_ = natural_widths(shown);
+  return render(shown, how_.width, how_.colours);
 }
 
 std::string workers_text(const json& items, look how) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace kcx::cli {
 
@@ -35,8 +36,20 @@ struct look {
 /// "job 12 build: failed (exit_code 3) after 1.2 s", one line without its end.
 [[nodiscard]] std::string job_summary(const nlohmann::json& job);
 
-/// A table of jobs, or a sentence where there is none.
-[[nodiscard]] std::string jobs_text(const nlohmann::json& items, look how);
+/// A table of jobs that comes page by page, as wide as what came so far needs.
+class jobs_table {
+public:
+  explicit jobs_table(look how) : how_{how} {}
+
+  /// The next jobs, a line each. The header stands in front of the first, and again where a column is new.
+  [[nodiscard]] std::string add(const nlohmann::json& items);
+
+private:
+  look how_;
+  bool projects_ = false;
+  bool queues_ = false;
+  std::vector<std::size_t> widths_;
+};
 
 /// A table of workers, or a sentence where there is none.
 [[nodiscard]] std::string workers_text(const nlohmann::json& items, look how);

@@ -44,16 +44,6 @@ std::string format(const char* form, Values... values) {
 
 constexpr std::size_t least_width = 8;
 
-std::vector<std::size_t> natural_widths(const table& what) {
-  std::vector<std::size_t> widths;
-  for (const auto& title : what.header)
-    widths.push_back(columns(title));
-  for (const auto& row : what.rows)
-    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i)
-      widths[i] = std::max(widths[i], columns(row[i].text));
-  return widths;
-}
-
 void fit(std::vector<std::size_t>& widths, const std::vector<std::size_t>& flexible, std::size_t width) {
   auto total = [&] {
     std::size_t sum = widths.empty() ? 0 : 2 * (widths.size() - 1);
@@ -164,6 +154,18 @@ colour colour_of(std::string_view state) noexcept {
   return state == "skipped" || state == "pending" ? colour::grey : colour::none;
 }
 
+std::vector<std::size_t> natural_widths(const table& what) {
+  std::vector<std::size_t> widths;
+  for (const auto& title : what.header)
+    widths.push_back(columns(title));
+  for (const auto& row : what.rows)
+    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], columns(row[i].text));
+  for (std::size_t i = 0; i < what.least.size() && i < widths.size(); ++i)
+    widths[i] = std::max(widths[i], what.least[i]);
+  return widths;
+}
+
 std::string render(const table& what, std::size_t width, bool colours) {
   auto widths = natural_widths(what);
   if (width > 0) {
@@ -173,7 +175,7 @@ std::string render(const table& what, std::size_t width, bool colours) {
   std::vector<cell> titles;
   for (const auto& title : what.header)
     titles.push_back({title, colour::grey});
-  auto text = titles.empty() ? std::string{} : line_of(titles, widths, colours);
+  auto text = titles.empty() || !what.headed ? std::string{} : line_of(titles, widths, colours);
   for (const auto& row : what.rows)
     text += line_of(row, widths, colours);
   return text;

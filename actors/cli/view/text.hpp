@@ -47,7 +47,14 @@ struct table {
   std::vector<std::size_t> flexible;
   /// The same, once that was not enough.
   std::vector<std::size_t> last_resort = {};
+  /// Widths that the columns have at the least, where there is room: those of a part that was shown before.
+  std::vector<std::size_t> least = {};
+  /// The header is shown, not only counted.
+  bool headed = true;
 };
+
+/// What the columns need, header and `least` included.
+[[nodiscard]] std::vector<std::size_t> natural_widths(const table& what);
 
 /// One line per row, columns two blanks apart, no blanks at line ends. `width` 0: as wide as it needs.
 [[nodiscard]] std::string render(const table& what, std::size_t width, bool colours);

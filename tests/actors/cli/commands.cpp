@@ -77,24 +77,6 @@ CAF_TEST(a log that breaks off is continued where it ended) {
   CAF_CHECK_EQUAL(node.count("GET", "/v1/jobs/7/log"), 4u);
 }
 
-CAF_TEST(dead letters are listed by state and page by page) {
-  fake_node node;
-  node.react("GET", "/v1/dead-letters", [](const http::request& ask) {
-    const bool first = !ask.parameter("cursor");
-    auto items = json::array();
-    for (auto id = first ? 300 : 100; id > (first ? 100 : 50); --id)
-      items.push_back({{"id", id}, {"name", "j"}, {"state", "failed"}});
-    return http::json_response(200, json{{"items", items}, {"next_cursor", first ? json("101") : json()}}.dump());
-  });
-  const auto done = run_kcx(node, {"--json", "dead-letters", "list", "--state", "failed", "--limit", "250"});
-  CAF_CHECK_EQUAL(done.code, 0);
-  CAF_CHECK_EQUAL(json::parse(done.out)["items"].size(), 250u);
-  const auto seen = node.seen();
-  CAF_REQUIRE_EQUAL(seen.size(), 2u);
-  CAF_CHECK_EQUAL(seen[0].target, "/v1/dead-letters?limit=200&state=failed");
-  CAF_CHECK_EQUAL(seen[1].target, "/v1/dead-letters?limit=50&state=failed&cursor=101");
-}
-
 CAF_TEST(the log of each attempt is printed) {
   fake_node node;
   accept_job(node);
@@ -283,23 +265,6 @@ CAF_TEST(wait gives up in time with a code of its own) {
   auto done = run_kcx(node, {"wait", "7", "--timeout", "50ms"});
   CAF_CHECK_EQUAL(done.code, 3);
   CAF_CHECK(contains(done.err, "not final"));
-}
-
-CAF_TEST(list goes through the pages up to its limit) {
-  fake_node node;
-  node.react("GET", "/v1/jobs", [](const http::request& ask) {
-    return http::json_response(200, ask.parameter("cursor")
-                                      ? R"({"items":[{"id":1,"name":"old","state":"queued"}],"next_cursor":"x"})"
-                                      : R"({"items":[{"id":2,"name":"new","state":"queued"}],"next_cursor":"c d"})");
-  });
-  auto done = run_kcx(node, {"list", "--limit", "2", "--state", "queued", "--state", "running", "--name", "a&b"});
-  CAF_CHECK_EQUAL(done.code, 0);
-  CAF_CHECK(contains(done.out, "new"));
-  CAF_CHECK(contains(done.out, "old"));
-  CAF_CHECK_EQUAL(std::string{node.seen().at(1).target},
-                  "/v1/jobs?limit=1&state=queued%2Crunning&name=a%26b&cursor=c%20d");
-  done = run_kcx(node, {"list", "--limit", "2", "--json"});
-  CAF_CHECK_EQUAL(json::parse(done.out).at("items").size(), 2u);
 }
 
 CAF_TEST(the state of the node comes with workers and counts) {

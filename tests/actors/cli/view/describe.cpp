@@ -116,7 +116,7 @@ CAF_TEST(an answer of another form is shown as far as it goes) {
     CAF_CHECK(!job_summary(odd).empty());
     CAF_CHECK(!node_text(odd, {}).empty());
   }
-  CAF_CHECK(!jobs_text(json::array({1, "x", nullptr}), {}).empty());
+  CAF_CHECK(!jobs_table{{}}.add(json::array({1, "x", nullptr})).empty());
 }
 
 CAF_TEST(names from elsewhere cannot move the cursor) {
@@ -124,7 +124,7 @@ CAF_TEST(names from elsewhere cannot move the cursor) {
   job["name"] = "a\x1b[2J\nb";
   job["command"] = "x\x07";
   CAF_CHECK(job_text(job, {}).find('\x1b') == std::string::npos);
-  CAF_CHECK(contains(jobs_text(json::array({job}), {}), "a\\x1b[2J\\x0ab"));
+  CAF_CHECK(contains(jobs_table{{}}.add(json::array({job})), "a\\x1b[2J\\x0ab"));
   CAF_CHECK(job_text(job, {}).find('\x07') == std::string::npos);
 }
 
@@ -138,17 +138,43 @@ CAF_TEST(a list fits the terminal) {
                      {"message", "superseded by job 123456790 of its group"},
                      {"duration_s", 3'661}});
   for (const auto& list : {json::array({job}), json::array({job, superseded})}) {
-    auto text = jobs_text(list, {80, false});
+    auto text = jobs_table{{80, false}}.add(list);
     for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
       CAF_CHECK(columns(text.substr(at, end - at)) <= 80);
     CAF_CHECK(contains(text, "nnnnnn…  "));
     CAF_CHECK(contains(text, "  failed (exit code 3)"));
   }
-  CAF_CHECK_EQUAL(jobs_text(json::array(), {}), "no jobs\n");
+  CAF_CHECK_EQUAL(jobs_table{{}}.add(json::array()), "");
+}
+
+CAF_TEST(a further page keeps the columns of the table and cuts nothing) {
+  jobs_table shown{{}};
+  auto job = some_job();
+  const auto first = shown.add(json::array({job}));
+  job["name"] = "b";
+  const auto second = shown.add(json::array({job}));
+  CAF_CHECK(second.find("NAME") == std::string::npos);
+  const auto line = first.find('\n') + 1;
+  CAF_CHECK_EQUAL(second.find("2026-01-01"), first.find("2026-01-01", line) - line);
+  job["name"] = std::string(300, 'n');
+  CAF_CHECK(contains(shown.add(json::array({job})), std::string(300, 'n')));
+}
+
+CAF_TEST(a column that is new on a further page brings its header) {
+  jobs_table shown{{}};
+  auto job = some_job();
+  job.update({{"project", "default"}, {"queue", "default"}});
+  CAF_CHECK(shown.add(json::array({job})).find("PROJECT") == std::string::npos);
+  job["project"] = "web";
+  const auto second = shown.add(json::array({job}));
+  CAF_CHECK(second.starts_with("ID"));
+  CAF_CHECK(contains(second, "PROJECT"));
+  job["project"] = "default";
+  CAF_CHECK(contains(shown.add(json::array({job})), "default"));
 }
 
 CAF_TEST(a list tells the zone of its times) {
-  const auto text = jobs_text(json::array({some_job()}), {});
+  const auto text = jobs_table{{}}.add(json::array({some_job()}));
   CAF_CHECK(contains(text, "  CREATED (UTC)     TIME\n"));
   CAF_CHECK(contains(text, "  2026-01-01 10:00  1 min 01 s\n"));
 }
