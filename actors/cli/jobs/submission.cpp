@@ -1,5 +1,7 @@
 #include "actors/cli/jobs/submission.hpp"
 
+#include "actors/cli/pipeline/checks.hpp"
+
 #include <cstdlib>
 #include <string>
 #include <utility>

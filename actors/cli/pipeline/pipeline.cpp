@@ -1,8 +1,8 @@
 #include "actors/cli/pipeline/pipeline.hpp"
 
 #include "actors/cli/member.hpp"
+#include "actors/cli/pipeline/checks.hpp"
 #include "actors/cli/pipeline/matrix.hpp"
-#include "config/units.hpp"
 
 #include <algorithm>
 #include <array>
@@ -78,6 +78,7 @@ private:
   void read_need(const source_value& need, written_need& into);
   void connect();
   void give_refs();
+  error refusal();
 
   const source_file& file_;
   const secret_source& secrets_;
@@ -87,6 +88,8 @@ private:
   std::multimap<std::string, std::size_t, std::less<>> by_name_;
   std::set<std::string> names_;
   std::vector<std::vector<written_need>> needs_;
+  /// The jobs whose places for values of the matrix are filled.
+  std::vector<std::size_t> whole_;
 };
 
 expected<pipeline> pipeline_reader::read() {
@@ -101,10 +104,18 @@ expected<pipeline> pipeline_reader::read() {
     wrong_.add("/jobs", "are " + std::to_string(made_.jobs.size()) + " jobs; at most " + std::to_string(most_jobs) +
                           " can be submitted at once");
   connect();
+  find_cycle(made_, wrong_);
   if (!wrong_.none())
-    return wrong_.as_error(file_);
+    return refusal();
   give_refs();
   return std::move(made_);
+}
+
+/// Together with what the node would find, as it will not be asked.
+error pipeline_reader::refusal() {
+  for (const auto index : whole_)
+    check_fields(made_.jobs[index], file_, wrong_);
+  return wrong_.as_error(file_);
 }
 
 void pipeline_reader::read_top(const source_value& top) {
@@ -167,8 +178,10 @@ void pipeline_reader::add_job(const std::string& key, const source_value& job, c
     if (field != "matrix" && field != "needs" && field != "env" && field != "secrets")
       document[field] = value;
   auto env = environment(job, with, pointer);
-  if (with)
+  if (with) {
     substitute(document, *with, pointer, wrong_);
+    whole_.push_back(index);
+  }
   if (!env.empty())
     document["env"] = std::move(env);
   made.document = json(document);
@@ -334,15 +347,6 @@ std::vector<pipeline_need> needs_by_ref(const json& document, const std::map<std
   return needs;
 }
 
-/// Where a field of a job stands: in the job, in what it has from all, or not at all, then the job.
-std::string place_of(const pipeline_job& job, const std::string& field, const source_file& file) {
-  const bool shared = field.starts_with("/env/");
-  for (const auto& place : {job.pointer + field, "/defaults" + field, shared ? field : job.pointer})
-    if (file.has(place))
-      return file.place(place == job.pointer ? job.pointer + field : place);
-  return file.place(job.pointer + field);
-}
-
 } // namespace
 
 json pipeline::array() const {
@@ -379,23 +383,6 @@ expected<pipeline> read_job_array(const source_file& file) {
   for (auto& job : made.jobs)
     job.needs = needs_by_ref(job.document, by_ref);
   return made;
-}
-
-json located(json problem, const pipeline& what, const source_file& file) {
-  if (!problem.is_object() || !problem.contains("errors") || !problem["errors"].is_array())
-    return problem;
-  for (auto& each : problem["errors"]) {
-    const auto pointer = text_at(each, "pointer");
-    const auto slash = pointer.find('/', 1);
-    const auto number = parse_number(pointer.empty() ? "" : std::string_view{pointer}.substr(1, slash - 1), 0,
-                                     static_cast<std::int64_t>(what.jobs.size()) - 1);
-    if (!number)
-      continue;
-    const auto& job = what.jobs[static_cast<std::size_t>(*number)];
-    each["pointer"] =
-      place_of(job, slash == std::string::npos ? "" : pointer.substr(slash), file) + " (" + job.name + ")";
-  }
-  return problem;
 }
 
 } // namespace kcx::cli

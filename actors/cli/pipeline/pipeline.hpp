@@ -56,8 +56,4 @@ using secret_source = std::function<std::optional<std::string>(const std::string
 /// An array of jobs as the API takes it, seen as a pipeline: a job's name is its `name`, its `ref` or its number.
 [[nodiscard]] expected<pipeline> read_job_array(const source_file& file);
 
-/// A problem document of the node whose pointers begin with a job's position in the array: names the place in the file
-/// and the job instead.
-[[nodiscard]] nlohmann::json located(nlohmann::json problem, const pipeline& what, const source_file& file);
-
 } // namespace kcx::cli

@@ -179,6 +179,10 @@ void complaints::add(std::string pointer, std::string detail) {
     list_.push_back({std::move(pointer), std::move(detail)});
 }
 
+bool complaints::about(std::string_view pointer) const noexcept {
+  return std::any_of(list_.begin(), list_.end(), [&](const field_error& each) { return each.pointer == pointer; });
+}
+
 error complaints::as_error(const source_file& file) const {
   error all{ec::invalid_input, file.name() + " cannot be used:", {}};
   for (const auto& each : list_)

@@ -56,6 +56,8 @@ public:
   /// The same about the same place once more says nothing new.
   void add(std::string pointer, std::string detail);
   [[nodiscard]] bool none() const noexcept { return count_ == 0; }
+  /// Something was told of exactly this place.
+  [[nodiscard]] bool about(std::string_view pointer) const noexcept;
   /// How often something was added: tells whether a part of the file added anything.
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   /// ec::invalid_input; each field is the place in the file, and at most 50 of them.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 namespace kcx::cli {
@@ -221,6 +222,8 @@ expected<yaml_document> read_yaml(const std::string& text) {
     if (auto failed = converter{text, document}.convert(all.front(), "", 0, reading_mode::by_form, document.value))
       return std::move(*failed);
     return document;
+  } catch (const YAML::DeepRecursion& failure) {
+    return wrong(failure.mark, "nested too deeply"); // its own words are "bad file"
   } catch (const YAML::Exception& failure) {
     return wrong(failure.mark, failure.msg);
   }

@@ -1,6 +1,7 @@
 #define CAF_SUITE pipeline
 #include "actors/cli/pipeline/pipeline.hpp"
 
+#include "actors/cli/pipeline/checks.hpp"
 #include "caf/test/unit_test.hpp"
 
 #include <map>
@@ -143,6 +144,46 @@ jobs:
   // Nothing is told that follows from another mistake.
   for (const char* part : {"no job \"test\"", "no job \"odd\"", "/jobs/test/command", "/jobs/odd/command"})
     CAF_CHECK(!told(text, part));
+}
+
+CAF_TEST(unknown fields and wrong values are told together with unknown needs) {
+  const auto text = R"x(env: {KCX_X: 1}
+defaults: {weight: 0}
+jobs:
+  a: {command: x, needs: [b], colour: red, time_limit_s: soon}
+  c:
+    matrix: {v: []}
+    priority: "${{ matrix.v }}"
+  d: {matrix: {v: [1, 1000]}, command: x, priority: "${{ matrix.v }}"}
+)x";
+  for (const char* part :
+       {"ci.yaml:4: /jobs/a/needs/0: the file has no job \"b\"", "ci.yaml:4: /jobs/a/colour: is not a field of a job",
+        "ci.yaml:4: /jobs/a/time_limit_s: must be a number of seconds", "ci.yaml:2: /defaults/weight: must be a whole",
+        "ci.yaml:1: /env/KCX_X: is no name", "ci.yaml:5: /jobs/c: needs either command or steps",
+        "ci.yaml:8: /jobs/d/priority: must be a whole number"})
+    CAF_CHECK(refused(text, part));
+  for (const char* part : {"/jobs/c/priority", "/jobs/c/command"})
+    CAF_CHECK(!told(text, part));
+}
+
+CAF_TEST(jobs that wait for each other are told by their names) {
+  CAF_CHECK(refused("jobs:\n  x: {command: x}\n  a: {command: x, needs: [x, c]}\n  b: {command: x, needs: a}\n"
+                    "  c: {command: x, needs: [b]}\n",
+                    "ci.yaml:3: /jobs/a/needs: these jobs would wait for each other: a needs c needs b needs a"));
+  CAF_CHECK(refused("jobs:\n  a: {command: x, needs: [a]}", "ci.yaml:2: /jobs/a/needs: these jobs would wait for each "
+                                                            "other: a needs a"));
+  // What comes together again is no ring.
+  CAF_CHECK_EQUAL(complaints_about("jobs: {a: {command: x}, b: {command: x, needs: a}, c: {command: x, needs: a}, "
+                                   "d: {command: x, needs: [b, c]}}"),
+                  "accepted");
+}
+
+CAF_TEST(a long ring is told by its first names) {
+  std::string text = "jobs:\n";
+  for (int i = 0; i < 5'000; ++i)
+    text += "  j" + std::to_string(i) + ": {command: x, needs: j" + std::to_string((i + 1) % 5'000) + "}\n";
+  CAF_CHECK(refused(text, "ci.yaml:2: /jobs/j0/needs: these jobs would wait for each other: j0 needs j1 needs "));
+  CAF_CHECK(told(text, "j19 needs … needs j0"));
 }
 
 CAF_TEST(defaults and the environment of all are below those of a job) {

@@ -83,4 +83,5 @@ CAF_TEST(what is no single plain document is refused with its line) {
   CAF_CHECK(refused("a: {<<: 3}", "takes a mapping"));
   CAF_CHECK(refused("a: *nowhere", "line 1"));
   CAF_CHECK(refused(std::string(100, '[') + std::string(100, ']'), "too deeply"));
+  CAF_CHECK(refused(std::string(5'000, '['), "too deeply"));
 }
