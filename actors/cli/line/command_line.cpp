@@ -73,17 +73,13 @@ void add_artifact_command(CLI::App& app, invocation& to) {
            "Copy the files into DIR; files of their names are replaced");
   add_number(artifacts, "--attempt", to.log.attempt, "Those of this attempt; the latest unless given", 1, INT32_MAX,
              "a number from 1");
-}
-
-void add_list_options(CLI::App& command, list_flags& list) {
-  add_filter(command, list);
-  add_value(
-    command, "--limit", "N", "At most N jobs [50]", list.limit,
-    [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");
+  artifacts.footer("A PATH that begins with \"-\" stands after \"--\": kcx artifacts 12 -- -x.log");
 }
 
 /// Both at once could mean either of two sets of jobs.
 void require_ids_or_filter(const invocation& to, const char* command, const std::string& filter) {
+  if (to.all && to.list.given())
+    throw CLI::ValidationError(command, "give either --all or options that say which, not both");
   const bool filtered = to.list.given() || to.all;
   if (to.ids.empty() && !filtered)
     throw CLI::ValidationError(command, "give numbers of jobs, or " + filter);
@@ -161,7 +157,7 @@ void add_queue_commands(CLI::App& app, invocation& to) {
     command.add_flag("--all", to.all, "All of them");
     command.callback([&to, what = what, name = name] {
       to.what = what;
-      require_ids_or_filter(to, name, "--project, --queue or --name, or --all");
+      require_ids_or_filter(to, name, "--state, --project, --queue, --name, --label or --group, or --all");
     });
   }
 
@@ -225,7 +221,7 @@ void add_token_commands(CLI::App& app, invocation& to) {
   add_texts(create, "-s,--scope", "SCOPE", to.token.scopes, "What it allows: read, submit, work, cancel or admin")
     ->required()
     ->check(CLI::IsMember({"read", "submit", "work", "cancel", "admin"}));
-  add_duration(create, "--expires-in", to.token.expires_in, "It ends after this long; never unless given");
+  add_lifetime(create, "--expires-in", to.token.expires_in, "It ends after this long; never unless given");
   add_number(create, "--rate-limit", to.token.rate_limit, "Requests per minute", 1, 1'000'000,
              "a whole number from 1 to 1000000");
   add_command(token, to, "list", verb::token_list, "List the tokens, without what they are");
@@ -376,6 +372,10 @@ expected<invocation> parse_command_line(const std::vector<std::string>& argument
   }
   if (dashes == arguments.end())
     return to;
+  if (to.what == verb::artifacts) {
+    to.artifacts.paths.insert(to.artifacts.paths.end(), dashes + 1, arguments.end());
+    return to;
+  }
   to.job.argv.assign(dashes + 1, arguments.end());
   if (to.what != verb::run && to.what != verb::submit)
     return wrong(*app, "only run and submit take a command after \"--\"");

@@ -159,8 +159,9 @@ struct invocation {
   std::string shell;
 };
 
-/// Reads the arguments without the program's name. Words after "--" are the job's command, untouched. The environment
-/// is not looked at. Fails with ec::invalid_setting: the message says what is wrong and which --help tells more.
+/// Reads the arguments without the program's name. Words after "--" are the job's command, untouched, or paths of
+/// artifacts. The environment is not looked at. Fails with ec::invalid_setting: the message says what is wrong and
+/// which --help tells more.
 [[nodiscard]] expected<invocation> parse_command_line(const std::vector<std::string>& arguments);
 
 /// A subcommand or option as a completion script needs it.

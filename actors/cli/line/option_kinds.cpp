@@ -73,6 +73,22 @@ void add_filter(CLI::App& to, list_flags& list) {
   add_text(to, "-g,--group", "NAME", list.group, "Only jobs of this group");
 }
 
+void add_list_options(CLI::App& command, list_flags& list) {
+  add_filter(command, list);
+  add_value(
+    command, "--limit", "N", "At most N jobs [50]", list.limit,
+    [](const std::string& text) { return parse_number(text, 1, 1'000'000); }, "a whole number from 1 to 1000000");
+}
+
+void add_lifetime(CLI::App& to, const std::string& name, std::optional<std::chrono::milliseconds>& target,
+                  const std::string& description) {
+  const auto read = [](const std::string& text) {
+    const auto duration = parse_duration(text);
+    return duration && duration->count() > 0 ? duration : std::nullopt;
+  };
+  add_value(to, name, "DURATION", description, target, read, "a duration longer than 0, such as 12h or 30d");
+}
+
 /// CLI11 keeps a list option that may stand without a value; ids are read by hand so that "12x" is told as such.
 void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required, const std::string& what) {
   auto read = [&ids, what](const std::vector<std::string>& words) {

@@ -9,6 +9,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -73,6 +74,13 @@ CLI::Option* add_texts(CLI::App& to, const std::string& name, const char* type, 
 
 /// Which jobs are meant: state, project, queue, name, label, group.
 void add_filter(CLI::App& to, list_flags& list);
+
+/// The same, and how many of them.
+void add_list_options(CLI::App& command, list_flags& list);
+
+/// A duration longer than 0.
+void add_lifetime(CLI::App& to, const std::string& name, std::optional<std::chrono::milliseconds>& target,
+                  const std::string& description);
 
 /// Numbers of jobs, the positional arguments; or of `what`.
 void add_ids(CLI::App& to, std::vector<std::int64_t>& ids, bool several, bool required = true,

@@ -81,6 +81,8 @@ CAF_TEST(every subcommand is known) {
   const auto artifacts = parsed({"artifacts", "4", "dist/", "a.txt", "--download", "out"});
   CAF_CHECK(artifacts.ids == std::vector<std::int64_t>{4} && artifacts.artifacts.directory == "out");
   CAF_CHECK((artifacts.artifacts.paths == words{"dist/", "a.txt"}));
+  CAF_CHECK((parsed({"artifacts", "4", "a", "--", "-x", "--json"}).artifacts.paths == words{"a", "-x", "--json"}));
+  CAF_CHECK(parsed({"artifacts", "--help"}).answer.find("kcx artifacts 12 -- -x.log") != std::string::npos);
   CAF_CHECK(parsed({"node", "status"}).what == verb::node_status);
   CAF_CHECK(parsed({"node", "drain", "--json"}).json);
   CAF_CHECK(parsed({"completion", "zsh"}).shell == "zsh");
@@ -102,6 +104,8 @@ CAF_TEST(wrong usage is refused with the word that is wrong) {
   CAF_CHECK(refused({"run", "--priority", "high", "--", "x"}, "high"));
   CAF_CHECK(refused({"list", "--limit", "0"}, "1000000"));
   CAF_CHECK(refused({"completion", "tcsh"}, "tcsh"));
+  CAF_CHECK(refused({"token", "create", "x", "-s", "read", "--expires-in", "0s"}, "--expires-in: cannot be \"0s\""));
+  CAF_CHECK(parsed({"token", "create", "x", "-s", "read", "--expires-in", "1h"}).token.expires_in == 1h);
   CAF_CHECK(refused({"--bogus", "list"}, "--bogus"));
 }
 
@@ -109,9 +113,10 @@ CAF_TEST(numbers and filters together are refused) {
   CAF_CHECK(refused({"cancel", "70", "--project", "other"}, "either numbers of jobs or options"));
   CAF_CHECK(refused({"cancel"}, "give numbers of jobs"));
   for (const char* command : {"requeue", "discard"}) {
-    CAF_CHECK(refused({"dead-letters", command, "70", "--all"}, "either numbers of jobs or --project"));
+    CAF_CHECK(refused({"dead-letters", command, "70", "--all"}, "either numbers of jobs or --state, --project"));
     CAF_CHECK(refused({"dead-letters", command, "70", "-q", "x"}, "either numbers"));
-    CAF_CHECK(refused({"dead-letters", command}, "or --all"));
+    CAF_CHECK(refused({"dead-letters", command}, "--name, --label or --group, or --all"));
+    CAF_CHECK(refused({"dead-letters", command, "--all", "--project", "x"}, "either --all or options"));
     CAF_CHECK(parsed({"dead-letters", command, "--all"}).all);
     CAF_CHECK(parsed({"dead-letters", command, "70"}).ids.size() == 1);
   }
