@@ -118,7 +118,9 @@ expected<int> take_lock(const fs::path& path, std::chrono::milliseconds patience
       return in_use(path, lock.value());
     return failed("cannot lock " + file.string(), errno);
   }
-  if (::ftruncate(lock.value(), 0) != 0 || !write_all(lock.value(), std::to_string(::getpid()) + '\n'))
+  // The number is for people. A disk without a free byte must not keep a node out that will make room on it.
+  const bool told = ::ftruncate(lock.value(), 0) == 0 && write_all(lock.value(), std::to_string(::getpid()) + '\n');
+  if (!told && errno != ENOSPC && errno != EDQUOT)
     return failed("cannot write " + file.string(), errno);
   return lock.release();
 }

@@ -1,6 +1,6 @@
 /// The data directory of a node: its layout, the lock that keeps a second node out, and the two files that `kcx` reads.
 ///
-///     DIR/node.lock    locked while a node runs; holds its process id
+///     DIR/node.lock    locked while a node runs; holds its process id, unless the disk was full when it started
 ///     DIR/node.json    where the node listens; there only while it serves
 ///     DIR/admin.token  the first token, made at first start, mode 0600
 ///     DIR/reserve      space held back for a full disk; see storage/disk_reserve.hpp
