@@ -238,6 +238,8 @@ expected<transition_result> database::update(job_id job, const job_patch& patch)
 }
 
 expected<job_record> database::retry(const retry_request& wanted) {
+  if (auto admitted = admit(); !admitted)
+    return admitted.error();
   const auto at = now();
   auto job = store_->retry(wanted.job, wanted.secrets, at, wanted.what);
   if (job) {

@@ -101,6 +101,14 @@ CAF_TEST(a start is committed soon though nothing else is written) {
   CAF_CHECK(take<outcome>(started)->has_value());
 }
 
+CAF_TEST(a retry is new work for which there must be room) {
+  room = false;
+  auto refused = ask(db, retry_atom_v, retry_request{job_id{1}, {}, retry_what::any_final});
+  run();
+  CAF_CHECK(take<expected<job_record>>(refused)->error().code == ec::storage_full);
+  CAF_CHECK(script.calls.empty());
+}
+
 CAF_TEST(room is made before a commit and after one that a full disk refused) {
   note_room = true;
   script.fail_commit = error{ec::storage_full, "scripted", {}};
