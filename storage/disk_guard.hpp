@@ -9,8 +9,15 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace kcx {
+
+/// Why something is not written though there is space: so many bytes of it are for the database alone.
+[[nodiscard]] inline std::string no_room_beside(std::uint64_t kept) {
+  return "the disk has no room besides the " + std::to_string(kept) +
+         " bytes that the option min-free keeps for the database";
+}
 
 /// Not thread safe; one per user.
 class disk_guard {

@@ -51,7 +51,7 @@ struct log_record {
   /// Index of the step that wrote them.
   std::uint16_t step = 0;
   log_stream stream = log_stream::none;
-  /// log_bytes_lost or 0.
+  /// log_bytes_lost, log_loss_untold.
   std::uint8_t flags = 0;
 };
 inline constexpr std::size_t record_size = sizeof(log_record);
@@ -59,6 +59,8 @@ static_assert(record_size == 32);
 
 /// Set on records written after bytes were lost that never got an offset (full disk).
 inline constexpr std::uint8_t log_bytes_lost = 1;
+/// Set on an end record where the last of them have no notice: there was no room for that either.
+inline constexpr std::uint8_t log_loss_untold = 2;
 
 /// The first 32 bytes of an index. Stored: do not change the layout.
 struct log_header {
@@ -73,6 +75,9 @@ static_assert(sizeof(log_header) == record_size);
 
 /// The line between what is kept of a log that was cut; a newline comes before it where none was.
 inline constexpr std::string_view cut_mark = "kcx: the middle of this log is left out\n";
+
+/// What is shown behind a log that is cut without a line in it that says so (needs_loss_mark()). Not part of the log.
+inline constexpr std::string_view loss_mark = "kcx: output is missing in this log: it could not be stored\n";
 
 /// The data file of an attempt: `<data>/logs/<id / 1000>/<id>-<attempt>.log`.
 [[nodiscard]] std::filesystem::path log_path(const std::filesystem::path& data_dir, std::int64_t job_id,

@@ -100,6 +100,7 @@ expected<log_extent> log_reader::extent() const {
   result.size = last.offset + last.length;
   result.lost = (last.flags & log_bytes_lost) != 0;
   result.closed = last.stream == log_stream::end;
+  result.untold = (last.flags & log_loss_untold) != 0;
   if (last.gap_end == 0)
     return result;
   log_header header;

@@ -34,7 +34,15 @@ struct log_extent {
   /// Where the line before the gap begins that marks it; gap_begin where there is none. Its offsets were given to bytes
   /// of the job before they were cut.
   std::uint64_t mark_begin = 0;
+  /// Whether it was closed on a disk that did not even take the notice of what it had refused.
+  bool untold = false;
 };
+
+/// Whether loss_mark belongs behind a log that was recorded as cut, and grows no more. One that could not be closed may
+/// lack the notice, too.
+[[nodiscard]] inline bool needs_loss_mark(const log_extent& extent) noexcept {
+  return extent.closed ? extent.untold : extent.gap_end == 0;
+}
 
 /// A piece of a log.
 struct log_chunk {

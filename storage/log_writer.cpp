@@ -1,11 +1,13 @@
 #include "storage/log_writer.hpp"
 
+#include "storage/disk_guard.hpp"
+
 #include <algorithm>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <string>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <utility>
 
 namespace kcx {
 
@@ -28,6 +30,11 @@ bool punch(int fd, std::uint64_t begin, std::uint64_t from, std::uint64_t to) {
 template <class T>
 std::string_view bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(T)};
+}
+
+/// A short write says nothing about its cause.
+std::string words_of(int number) {
+  return std::strerror(number != 0 ? number : EIO);
 }
 
 expected<unique_fd> create_file(const std::filesystem::path& path) {
@@ -70,19 +77,19 @@ expected<log_writer> log_writer::create(const std::filesystem::path& data_file, 
 }
 
 log_writer::log_writer(unique_fd data, unique_fd index, log_bounds bounds)
-  : data_{std::move(data)}, index_{std::move(index)}, reserve_{bounds.reserve_bytes},
-    head_limit_{bounds.limit_bytes / 2 - cut_mark.size() - 1}, tail_limit_{bounds.limit_bytes / 2} {
+  : data_{std::move(data)}, index_{std::move(index)}, reserve_{bounds.reserve_bytes}, limit_{bounds.limit_bytes},
+    head_limit_{limit_ / 2 - cut_mark.size() - 1}, tail_limit_{limit_ / 2} {
   // Cutting an eighth at a time keeps the number of cuts small, and the log never above its limit.
   tail_keep_ = tail_limit_ - tail_limit_ / 8;
   // A job that writes single bytes to both streams in turn makes a record of each: bound the index by bytes as well.
-  max_records_ = std::max<std::uint64_t>(64, bounds.limit_bytes / 2 / record_size);
+  max_records_ = std::max<std::uint64_t>(1'024, tail_limit_ / record_size);
   max_length_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(tail_limit_ / 16, 16, 1U << 20));
 }
 
 void log_writer::append(log_stream stream, std::uint16_t step, std::string_view bytes, std::int64_t now_ms) {
   if (closed_ || bytes.empty())
     return;
-  if (lost_errno_ != 0 && !recovered(now_ms)) {
+  if (losing() && !recovered(now_ms)) {
     lost_ += bytes.size();
     lost_untold_ += bytes.size();
     return;
@@ -95,15 +102,15 @@ void log_writer::put(log_stream stream, std::uint16_t step, std::string_view byt
     if (pending_ && (pending_->stream != stream || pending_->step != step || pending_->length >= max_length_ ||
                      now_ms - pending_->time_ms > share_record_ms || now_ms < pending_->time_ms))
       flush(now_ms);
-    if (lost_errno_ != 0)
-      return lose(bytes.size(), now_ms, lost_errno_);
+    if (losing())
+      return lose(bytes.size(), now_ms, lost_why_);
     if (size_ >= look_at_ && below_reserve()) {
       flush(now_ms);
-      return lose(bytes.size(), now_ms, ENOSPC);
+      return lose(bytes.size(), now_ms, no_room_beside(reserve_));
     }
     if (head_is_full_for(bytes)) {
       flush(now_ms);
-      if (in_head() && lost_errno_ == 0)
+      if (in_head() && !losing())
         end_head();
       continue;
     }
@@ -123,7 +130,7 @@ void log_writer::put(log_stream stream, std::uint16_t step, std::string_view byt
     }
     if (written < n) {
       flush(now_ms);
-      return lose(bytes.size() - written, now_ms, number);
+      return lose(bytes.size() - written, now_ms, words_of(number));
     }
     bytes.remove_prefix(n);
     if (in_head() && size_ >= head_limit_)
@@ -162,7 +169,7 @@ void log_writer::flush(std::int64_t now_ms) {
   if (!write_record(record)) {
     const auto number = errno;
     size_ = record.offset;
-    return lose(record.length, now_ms, number);
+    return lose(record.length, now_ms, words_of(number));
   }
   end_head_if_full();
   enforce_limit(now_ms);
@@ -171,6 +178,8 @@ void log_writer::flush(std::int64_t now_ms) {
 bool log_writer::write_record(log_record record) {
   record.gap_end = gap_end_;
   record.flags = lost_ > 0 ? log_bytes_lost : std::uint8_t{0};
+  if (record.stream == log_stream::end && lost_untold_ > 0)
+    record.flags |= log_loss_untold;
   if (write_at(index_.value(), bytes_of(record), (records_ + 1) * record_size) != record_size)
     return false;
   ++records_;
@@ -187,10 +196,10 @@ bool log_writer::below_reserve() noexcept {
   return left < reserve_;
 }
 
-void log_writer::lose(std::uint64_t bytes, std::int64_t now_ms, int number) {
+void log_writer::lose(std::uint64_t bytes, std::int64_t now_ms, std::string why) {
   lost_ += bytes;
   lost_untold_ += bytes;
-  lost_errno_ = number != 0 ? number : EIO;
+  lost_why_ = std::move(why);
   retry_at_ms_ = now_ms + retry_full_disk_ms;
 }
 
@@ -203,11 +212,10 @@ bool log_writer::recovered(std::int64_t now_ms) {
     return false;
   }
   const auto told = lost_untold_;
-  const auto why = std::string{std::strerror(lost_errno_)};
-  lost_errno_ = 0;
+  const auto why = std::exchange(lost_why_, {});
   notice(0, std::to_string(told) + " bytes of output are missing here: " + why, now_ms);
   flush(now_ms);
-  if (lost_errno_ != 0) {
+  if (losing()) {
     // The notice itself did not fit: it is no output of the job.
     lost_ -= lost_untold_ - told;
     lost_untold_ = told;
@@ -222,7 +230,7 @@ void log_writer::notice(std::uint16_t step, std::string_view text, std::int64_t 
   line += text;
   line += '\n';
   flush(now_ms);
-  if (!closed_ && lost_errno_ == 0)
+  if (!closed_ && !losing())
     put(log_stream::notice, step, line, now_ms);
 }
 
@@ -242,8 +250,11 @@ void log_writer::enforce_limit(std::int64_t now_ms) {
     return;
   const auto tail_begin = std::max(gap_end_, *head_end_);
   const auto tail_records = records_ - tail_record_;
-  if (size_ - tail_begin <= tail_limit_ && tail_records <= max_records_)
+  // Nothing goes before it must: until then no place is needed for the line that tells of it.
+  const bool fits = gap_end_ == 0 ? size_ <= limit_ : size_ - tail_begin <= tail_limit_;
+  if (fits && tail_records <= max_records_)
     return;
+  cut_for_records_ = cut_for_records_ || (gap_end_ == 0 && fits);
   auto first_kept = tail_record_;
   if (size_ - tail_begin > tail_keep_)
     first_kept = first_record_from(size_ - tail_keep_);
@@ -275,7 +286,7 @@ void log_writer::cut(std::uint64_t first_kept, std::uint64_t gap_end, std::int64
   if (!punch(data_.value(), *head_end_, before, gap_end_)) {
     // A file system without holes: nothing more is stored, so that the limit still holds.
     can_punch_ = false;
-    lose(0, now_ms, EFBIG);
+    lose(0, now_ms, words_of(EFBIG));
   }
   if (can_punch_)
     punch(index_.value(), (head_records_ + 1) * record_size, (tail_record_ + 1) * record_size,
@@ -360,7 +371,7 @@ log_sizes log_writer::close(std::int64_t now_ms) {
   if (closed_)
     return *closed_;
   flush(now_ms);
-  if (lost_errno_ != 0) {
+  if (losing()) {
     retry_at_ms_ = now_ms;
     reserve_ = 0; // a line is what it can spare
     recovered(now_ms);
@@ -369,7 +380,8 @@ log_sizes log_writer::close(std::int64_t now_ms) {
     // The notice itself may move the gap, so it tells of the gap as it is after making room.
     const auto begin = mark_begin_.value_or(*head_end_);
     notice(0,
-           "the log passed its limit of " + std::to_string(2 * tail_limit_) + " bytes; about " +
+           std::string{cut_for_records_ ? "the log came in more pieces than" : "the log passed"} + " its limit of " +
+             std::to_string(limit_) + " bytes" + (cut_for_records_ ? " allows" : "") + "; about " +
              std::to_string(gap_end_ - begin) + " bytes from offset " + std::to_string(begin) + " on were dropped",
            now_ms);
     flush(now_ms);

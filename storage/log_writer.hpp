@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace kcx {
@@ -37,7 +38,8 @@ inline constexpr std::uint64_t min_log_limit = 1024;
 
 /// How large a log may grow.
 struct log_bounds {
-  /// Kept at most: the first half and the last, with cut_mark between them.
+  /// Kept at most, all of a log that is no larger (unless it comes in very many pieces of a few bytes): of others the
+  /// first half and the last, with cut_mark between them.
   std::uint64_t limit_bytes = 64U << 20;
   /// Free space of the disk that the log leaves alone: it counts as full below it. Looked at every now and then only.
   std::uint64_t reserve_bytes = 0;
@@ -94,7 +96,8 @@ private:
   void put(log_stream stream, std::uint16_t step, std::string_view bytes, std::int64_t now_ms);
   bool write_record(log_record record);
   [[nodiscard]] bool below_reserve() noexcept;
-  void lose(std::uint64_t bytes, std::int64_t now_ms, int number);
+  void lose(std::uint64_t bytes, std::int64_t now_ms, std::string why);
+  [[nodiscard]] bool losing() const noexcept { return !lost_why_.empty(); }
   bool recovered(std::int64_t now_ms);
   void end_head() noexcept;
   void end_head_if_full();
@@ -112,6 +115,7 @@ private:
   std::uint64_t reserve_ = 0;
   /// The reserve is looked at when the log has grown to this size.
   std::uint64_t look_at_ = 0;
+  std::uint64_t limit_ = 0;
   std::uint64_t head_limit_ = 0;
   std::uint64_t tail_limit_ = 0;
   std::uint64_t tail_keep_ = 0;
@@ -129,13 +133,16 @@ private:
   std::uint64_t tail_record_ = 0;
   std::uint64_t head_records_ = 0;
   std::uint64_t gap_end_ = 0;
+  /// Whether the first cut was for the number of records.
+  bool cut_for_records_ = false;
   bool can_punch_ = true;
   bool ends_line_ = true;
 
   std::uint64_t lost_ = 0;
   std::uint64_t lost_untold_ = 0;
   std::int64_t retry_at_ms_ = 0;
-  int lost_errno_ = 0;
+  /// Why what comes is lost now; empty while it is not.
+  std::string lost_why_;
   std::optional<log_sizes> closed_;
 };
 

@@ -1,6 +1,7 @@
 #include "actors/runner/tree_copy.hpp"
 
 #include "config/open_beneath.hpp"
+#include "storage/disk_guard.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -132,7 +133,7 @@ void tree_copy::copy_piece() {
                     disk.f_bavail * disk.f_frsize < order_.reserve_bytes + wanted;
   const auto n = full ? -1 : move_bytes(wanted);
   if (n < 0) {
-    const std::string cause = full ? "the disk is nearly full" : std::strerror(errno);
+    const std::string cause = full ? no_room_beside(order_.reserve_bytes) : std::strerror(errno);
     ::unlinkat(levels_.back().target.value(), file.name.c_str(), 0);
     const auto name = std::move(file.name);
     file_.reset();

@@ -238,7 +238,8 @@ def test_a_job_that_fills_the_disk_with_files_fails_alone(make_node, small_disk)
     node = make_node(data=small_disk / "data").start()
     job = node.run("exec head -c 200000000 /dev/zero > big")
     assert (job["state"], job["exit_code"], job["log"]["cut"]) == ("failed", 1, True)
-    assert "bytes of output are missing here: No space left on device" in node.log(job["id"])
+    assert "bytes of output are missing here: the disk has no room besides the 8388608 bytes that the option min-free " \
+           "keeps for the database" in node.log(job["id"])
     assert node.run("true")["state"] == "succeeded", "the workspace went with its job, and with it the trouble"
 
 
@@ -288,7 +289,7 @@ def fill_last_byte(node):
     """A job that fills the disk with its workspace and goes on, and what it holds."""
     sleep = unique_sleep()
     job = node.submit(f"cat /dev/zero > big; echo full; {sleep}", cancel_grace_s=1)
-    wait_until(lambda: os.statvfs(node.data).f_bavail == 0 and processes_matching(sleep), what="the disk is full")
+    wait_until(lambda: processes_matching(sleep), what="the disk is full")
     return job
 
 
@@ -325,6 +326,71 @@ def test_a_node_starts_on_a_disk_without_a_free_byte(make_node, small_disk):
     assert node.job(job["id"])["state"] == "interrupted"
     ballast.unlink()
     wait_until(lambda: node.submit_raw({"command": "true"}).status == 201, what="new work is taken again")
+
+
+@pytest.mark.parametrize("stop", ["drained", "at once while it was full"])
+def test_a_node_that_was_stopped_starts_on_a_disk_without_a_free_byte(make_node, small_disk, stop):
+    node = make_node(data=small_disk / "data", slots=1).start()
+    job = node.run("echo kept")
+    wait_until((node.data / "reserve").exists, what="the reserve")
+    if stop == "drained":
+        assert node.terminate() == 0
+    else:
+        sleep = unique_sleep()
+        node.wait_for_state(node.submit(sleep, cancel_grace_s=1)["id"], "running")
+        fill(small_disk, 0)
+        node.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: node.get("/v1/node")["state"] == "draining", what="the drain")
+        node.process.send_signal(signal.SIGTERM)
+        assert node.ended(timeout=25) == 0
+    ballast = fill(small_disk, 0)
+    node.start()
+    assert node.log(job["id"]) == "kept\n"
+    node.submit_raw({"command": "true"}).problem(507, "storage_full")
+    ballast.unlink()
+    wait_until(lambda: node.submit_raw({"command": "true"}).status == 201, what="new work is taken again")
+
+
+def test_a_first_start_on_a_full_disk_says_so_and_the_next_one_works(make_node, small_disk):
+    node = make_node(data=small_disk / "data")
+    ballast = fill(small_disk, 0)
+    with pytest.raises(NodeFailed) as failure:
+        node.start()
+    assert failure.value.code == 1
+    told = failure.value.output.strip().splitlines()[-1]
+    assert told.endswith("No space left on device") and str(node.data) in told, told
+    ballast.unlink()
+    assert node.start().run("true")["state"] == "succeeded"
+
+
+def test_a_log_of_which_nothing_could_be_stored_is_not_shown_as_empty(make_node, small_disk, fifo):
+    node = make_node(data=small_disk / "data", slots=1).start()
+    job = node.submit(f"read x < {fifo.path}; echo done; exit 5")
+    node.wait_for_state(job["id"], "running")
+    wait_until((node.data / "reserve").exists, what="the reserve")
+    (node.data / "reserve").unlink()
+    ballast = fill(small_disk, 0)
+    fifo.release()
+    index = node.data / "logs" / "0" / f"{job['id']}-1.idx"
+    wait_until(lambda: index.read_bytes()[-2] == 5, what="the record that ends the log")
+    ballast.unlink()
+    job = node.wait(job["id"])
+    assert (job["exit_code"], job["log"]) == (5, {"bytes": 0, "cut": True})
+    told = "kcx: output is missing in this log: it could not be stored\n"
+    assert node.log(job["id"]) == node.log(job["id"], timestamps=1) == told
+    assert node.cli("logs", str(job["id"])).stdout == told
+    assert list(node.follow(job["id"])) == [told.rstrip("\n")]
+
+
+def test_no_work_is_taken_in_any_way_once_the_disk_is_full(make_node, small_disk):
+    node = make_node(data=small_disk / "data", slots=1).start()
+    failed = node.run("false")
+    node.submit("true", queue="elsewhere")
+    fill(small_disk, 1 << 20)
+    time.sleep(0.2)  # The node looks at its disk ten times a second.
+    node.submit_raw({"command": "true"}).problem(507, "storage_full")
+    node.request("POST", f"/v1/jobs/{failed['id']}/retry").problem(507, "storage_full")
+    assert [job["id"] for job in node.jobs()] == [failed["id"] + 1, failed["id"]]
 
 
 @pytest.fixture

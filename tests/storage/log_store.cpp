@@ -271,6 +271,37 @@ CAF_TEST(a log at its limit is whole and has no line of a cut) {
   CAF_CHECK_EQUAL(read_all(reader()).find("kcx"), std::string::npos);
 }
 
+CAF_TEST(a log as large as its limit is whole and one that is larger names the limit) {
+  for (const std::uint64_t limit : {1'024U, 1'025U, 4'095U, 4'096U, 50'000U}) {
+    for (const std::size_t piece : {65'536U, 5'000U, 80U, 7U}) {
+      for (const std::uint64_t size : {limit - 40, limit - 1, limit, limit + 1}) {
+        remove_log(file);
+        auto log = writer(limit);
+        const auto text = stream(0, size);
+        // Each piece a record of its own.
+        for (std::size_t at = 0; at < text.size(); at += piece)
+          log.append(log_stream::out, 0, std::string_view{text}.substr(at, piece), 1000 + std::int64_t(at) * 20);
+        const auto sizes = log.close(9'999'999);
+        CAF_CHECK_EQUAL(sizes.cut, size > limit);
+        if (size <= limit)
+          CAF_CHECK(read_all(reader()) == text);
+        else
+          CAF_CHECK_NOT_EQUAL(read_all(reader()).find("passed its limit of " + std::to_string(limit) + " bytes;"),
+                              std::string::npos);
+      }
+    }
+  }
+}
+
+CAF_TEST(a log of very many pieces that is cut for them says so) {
+  auto log = writer(4'096);
+  for (int i = 0; i < 4'000; ++i)
+    log.append(log_stream::out, 0, "x", 1000 + i * 20);
+  CAF_CHECK(log.close(99'999).cut);
+  CAF_CHECK_NOT_EQUAL(read_all(reader()).find("kcx: the log came in more pieces than its limit of 4096 bytes allows; "),
+                      std::string::npos);
+}
+
 CAF_TEST(a log goes on behind the line of its cut) {
   {
     auto log = writer(4'096);
@@ -419,6 +450,25 @@ CAF_TEST(a disk that stays full still leaves a log that closes) {
   CAF_CHECK_EQUAL(read_all(reader()).size(), sizes.bytes);
 }
 
+CAF_TEST(a log whose last notice found no room either says so in its index) {
+  auto log = writer(1 << 20);
+  log.append(log_stream::out, 0, std::string(4'000, 'x'), 1000);
+  log.flush(1000);
+  ::signal(SIGXFSZ, SIG_IGN);
+  // The index is far smaller, and takes what comes.
+  const rlimit small{4'000, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  log.append(log_stream::out, 0, "swallowed", 1100);
+  CAF_CHECK(!value_of(reader().extent()).untold);
+  const auto sizes = log.close(9000);
+  CAF_CHECK(sizes.cut);
+  CAF_CHECK_EQUAL(sizes.bytes, 4'000u);
+  const auto now = value_of(reader().extent());
+  CAF_CHECK(now.closed);
+  CAF_CHECK(now.untold);
+  CAF_CHECK(needs_loss_mark(now));
+}
+
 CAF_TEST(a log leaves the reserve of its disk to others but for the notice at its end) {
   auto log = value_of(log_writer::create(file, log_bounds{1 << 20, std::uint64_t{1} << 60}, 1000));
   log.append(log_stream::out, 0, "swallowed", 1000);
@@ -427,7 +477,10 @@ CAF_TEST(a log leaves the reserve of its disk to others but for the notice at it
   CAF_CHECK(sizes.cut);
   CAF_CHECK_EQUAL(sizes.lost, 18u);
   // But the last word about it.
-  CAF_CHECK_EQUAL(read_all(reader()), "kcx: 18 bytes of output are missing here: No space left on device\n");
+  CAF_CHECK_EQUAL(read_all(reader()),
+                  "kcx: 18 bytes of output are missing here: the disk has no room besides the 1152921504606846976 "
+                  "bytes that the option min-free keeps for the database\n");
+  CAF_CHECK(!needs_loss_mark(value_of(reader().extent())));
 }
 
 CAF_TEST(what is not a log is refused) {

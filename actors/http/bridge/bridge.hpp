@@ -247,7 +247,7 @@ private:
   void look_at_attempt(follower_id id);
   /// The next tick looks again, unless the job is no more: then its follower is cut off.
   void look_failed(follower_id id, const error& why);
-  void finish_follower(follower_id id, std::int64_t bytes);
+  void finish_follower(follower_id id, log_summary log);
   void forget_follower(follower_id id);
   void grew(follower_id id);
   void tick();

@@ -141,7 +141,7 @@ void http_bridge::look_at_job(follower_id id) {
       else if (job->attempt > 0)
         begin_follow(id, job->attempt);
       else if (is_final(job->state))
-        finish_follower(id, 0);
+        finish_follower(id, {});
     },
     get_atom_v, followers_.at(id).job);
 }
@@ -154,7 +154,7 @@ void http_bridge::look_at_attempt(follower_id id) {
       if (found == followers_.end())
         return;
       if (where && where->final)
-        finish_follower(id, where->log.bytes);
+        finish_follower(id, where->log);
       else if (where)
         grew(id);
       else
@@ -174,23 +174,23 @@ void http_bridge::look_failed(follower_id id, const error& why) {
   forget_follower(id);
 }
 
-void http_bridge::finish_follower(follower_id id, std::int64_t bytes) {
+void http_bridge::finish_follower(follower_id id, log_summary log) {
   const auto& each = followers_.at(id);
   const auto body = each.body.lock();
   if (!body || !each.events) {
     if (body)
-      body->finish(static_cast<std::uint64_t>(bytes), {});
+      body->finish(static_cast<std::uint64_t>(log.bytes), {}, log.cut);
     return forget_follower(id);
   }
   read<job_record>(
-    [this, id, bytes](expected<job_record> job) {
+    [this, id, log](expected<job_record> job) {
       const auto found = followers_.find(id);
       if (found == followers_.end())
         return;
       if (!job)
         return look_failed(id, job.error());
       if (const auto alive = found->second.body.lock())
-        alive->finish(static_cast<std::uint64_t>(bytes), http::json_text(shown(*job)));
+        alive->finish(static_cast<std::uint64_t>(log.bytes), http::json_text(shown(*job)), log.cut);
       forget_follower(id);
     },
     get_atom_v, each.job);

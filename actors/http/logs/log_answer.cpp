@@ -48,9 +48,19 @@ response stamped_answer(const file_executor& files, const log_source& source, st
   auto body =
     std::make_shared<log_follow>(files, follow_options{begin, std::nullopt, true, false}, std::function<void()>{});
   body->attach(source.file);
-  body->finish(size, {});
+  body->finish(size, {}, source.final && source.summary.cut);
   answer.stream = std::move(body);
   return answer;
+}
+
+/// Who reads the log alone must not take it for whole.
+std::string loss_mark_of(const log_source& source, const log_reader& reader, const log_extent& extent,
+                         std::uint64_t size) {
+  if (!source.final || !source.summary.cut || !needs_loss_mark(extent))
+    return {};
+  const auto last = size > 0 ? reader.read(size - 1, 1) : log_chunk{};
+  const bool within_line = last && !last->bytes.empty() && last->bytes != "\n";
+  return (within_line ? "\n" : "") + std::string{loss_mark};
 }
 
 } // namespace
@@ -88,7 +98,8 @@ response log_answer(const file_executor& files, const log_source& source, const 
   const bool same = query.if_range.empty() || (source.final && query.if_range == etag);
   if (query.range && same)
     return range_answer(files, std::move(*reader), ranges, *query.range, std::move(answer));
-  answer.stream = std::make_shared<log_slice>(files, std::move(*reader), ranges);
+  auto behind = loss_mark_of(source, *reader, *extent, size);
+  answer.stream = std::make_shared<log_slice>(files, std::move(*reader), ranges, std::move(behind));
   return answer;
 }
 

@@ -40,11 +40,11 @@ void log_follow::wake() {
   start_reading(lock);
 }
 
-void log_follow::finish(std::uint64_t bytes, std::string end_document) {
+void log_follow::finish(std::uint64_t bytes, std::string end_document, bool cut) {
   {
     const std::lock_guard lock{mutex_};
     if (!end_)
-      end_ = finality{bytes, std::move(end_document)};
+      end_ = finality{bytes, std::move(end_document), cut};
   }
   wake();
 }
@@ -144,13 +144,18 @@ log_follow::progress log_follow::produce(const std::optional<finality>& end) {
       return progress::failed;
     }
   }
-  if (!end)
-    return progress::nothing;
+  return end ? write_end(*end) : progress::nothing;
+}
+
+log_follow::progress log_follow::write_end(const finality& end) {
   end_written_ = true;
-  if (!options_.events)
-    return progress::ended;
-  out_ = end_event(end->document, offset_);
-  return progress::more;
+  // Not even opened where it is empty.
+  const auto extent = reader_ ? reader_->extent() : log_extent{};
+  if (end.cut && extent && (reader_ || end.bytes == 0) && needs_loss_mark(*extent))
+    out_ = (line_open_ ? "\n" : "") + std::string{loss_mark};
+  if (options_.events)
+    out_ = (out_.empty() ? "" : log_event(out_, offset_, options_.exact)) + end_event(end.document, offset_);
+  return out_.empty() ? progress::ended : progress::more;
 }
 
 // `more`: open, or not needed any more.

@@ -45,9 +45,9 @@ public:
   void attach(std::filesystem::path data_file);
   /// There may be more to read.
   void wake();
-  /// The attempt is final with a log of `bytes`; what is left is sent, then `end_document` as the `end` event (events
-  /// only), then the body ends. The first call wins.
-  void finish(std::uint64_t bytes, std::string end_document);
+  /// The attempt is final with a log of `bytes`; what is left is sent, with loss_mark behind it if it is `cut` and does
+  /// not say so, then `end_document` as the `end` event (events only), then the body ends. The first call wins.
+  void finish(std::uint64_t bytes, std::string end_document, bool cut = false);
   /// The log cannot be had: the connection is cut.
   void fail();
   /// Sends a comment if the client waits: keeps proxies and browsers from giving up. Events only.
@@ -60,6 +60,7 @@ private:
   struct finality {
     std::uint64_t bytes = 0;
     std::string document;
+    bool cut = false;
   };
   enum class progress : std::uint8_t { more, nothing, ended, failed };
 
@@ -70,6 +71,7 @@ private:
   progress produce(const std::optional<finality>& end);
   progress open(const std::optional<finality>& end);
   progress encode(log_chunk piece, const std::optional<finality>& end);
+  progress write_end(const finality& end);
   void deliver(progress how);
   void tell_gone() noexcept;
 

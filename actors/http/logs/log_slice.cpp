@@ -42,8 +42,9 @@ std::uint64_t total_size(const log_ranges& ranges) noexcept {
   return total;
 }
 
-log_slice::log_slice(file_executor files, log_reader reader, log_ranges ranges)
-  : files_{std::move(files)}, reader_{std::move(reader)}, ranges_{std::move(ranges)}, size_{total_size(ranges_)} {}
+log_slice::log_slice(file_executor files, log_reader reader, log_ranges ranges, std::string behind)
+  : files_{std::move(files)}, reader_{std::move(reader)}, ranges_{std::move(ranges)}, behind_{std::move(behind)},
+    size_{total_size(ranges_) + behind_.size()} {}
 
 void log_slice::next(std::size_t max_bytes, chunk_handler done) {
   files_([self = shared_from_this(), max_bytes, done = std::move(done)] { done(self->read(max_bytes)); });
@@ -51,7 +52,7 @@ void log_slice::next(std::size_t max_bytes, chunk_handler done) {
 
 chunk log_slice::read(std::size_t max_bytes) {
   if (at_ == ranges_.size())
-    return {{}, true, false};
+    return {std::exchange(behind_, {}), true, false};
   auto& [from, to] = ranges_[at_];
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(max_bytes, to - from));
   auto piece = reader_.read(from, wanted);
@@ -60,7 +61,7 @@ chunk log_slice::read(std::size_t max_bytes) {
   from = piece->next;
   if (from >= to)
     ++at_;
-  return {std::move(piece->bytes), at_ == ranges_.size(), false};
+  return {std::move(piece->bytes), at_ == ranges_.size() && behind_.empty(), false};
 }
 
 } // namespace kcx::http

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,8 @@ using log_ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 /// fails the body: the client sees that it is incomplete.
 class log_slice : public body_source, public std::enable_shared_from_this<log_slice> {
 public:
-  log_slice(file_executor files, log_reader reader, log_ranges ranges);
+  /// `behind` follows the bytes of the log.
+  log_slice(file_executor files, log_reader reader, log_ranges ranges, std::string behind = {});
 
   [[nodiscard]] std::optional<std::uint64_t> size() const override { return size_; }
   void next(std::size_t max_bytes, chunk_handler done) override;
@@ -40,6 +42,7 @@ private:
   file_executor files_;
   log_reader reader_;
   log_ranges ranges_;
+  std::string behind_;
   std::uint64_t size_;
   std::size_t at_ = 0;
 };

@@ -8,7 +8,9 @@
 #include "tests/support/files.hpp"
 
 #include <atomic>
+#include <csignal>
 #include <future>
+#include <sys/resource.h>
 #include <thread>
 
 using namespace kcx;
@@ -169,7 +171,7 @@ CAF_TEST(exact events carry every byte) {
 
 CAF_TEST(a character that the cut goes through holds nothing up) {
   file_threads files;
-  written_log log{4'096};
+  written_log log{4'100};
   // A log is cut between two records, which here are two bytes of a text whose characters have three.
   std::string text;
   for (int i = 0; i < 3'000; ++i)
@@ -258,6 +260,43 @@ CAF_TEST(a cut log is sent as its two parts) {
   back->attach(log.file);
   back->finish(size, {});
   CAF_CHECK_EQUAL(pull_all(*back, 1'000), '\n' + text.substr(text.find(cut_mark)));
+}
+
+CAF_TEST(a log that lost its end without a word is shown with one) {
+  file_threads files;
+  written_log log;
+  log.write("whole\nhalf a line");
+  ::signal(SIGXFSZ, SIG_IGN);
+  // A limit on file size stands in for the full disk. The index takes nothing more either.
+  rlimit old{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit small{17, old.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  log.write("lost");
+  const auto sizes = log.writer.close(0);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  CAF_REQUIRE(sizes.cut);
+  CAF_REQUIRE_EQUAL(sizes.bytes, 17u);
+  const auto all = "whole\nhalf a line\n" + std::string{loss_mark};
+  const auto follow = [&](follow_options options, bool cut) {
+    auto body = std::make_shared<log_follow>(files.executor(), options, nullptr);
+    body->attach(log.file);
+    body->finish(17, "{}", cut);
+    return pull_all(*body, 10);
+  };
+  CAF_CHECK_EQUAL(follow({}, true), all);
+  CAF_CHECK_EQUAL(follow({}, false), "whole\nhalf a line");
+  CAF_CHECK(follow({0, {}, false, true}, true)
+              .ends_with("id: 17\ndata: {\"text\":\"\\n" + std::string{loss_mark}.substr(0, loss_mark.size() - 1) +
+                         "\\n\"}\n\nid: 17\nevent: end\ndata: {}\n\n"));
+  auto slice = std::make_shared<log_slice>(files.executor(), log.reader(), log_ranges{{0, 17}}, "\nbehind");
+  CAF_CHECK_EQUAL(slice->size().value_or(0), 24u);
+  CAF_CHECK_EQUAL(pull_all(*slice, 10), "whole\nhalf a line\nbehind");
+  // Nothing of it was stored at all: not even opened.
+  auto empty = std::make_shared<log_follow>(files.executor(), follow_options{}, nullptr);
+  empty->attach(log.dir / "none");
+  empty->finish(0, {}, true);
+  CAF_CHECK_EQUAL(pull_all(*empty, 100), std::string{loss_mark});
 }
 
 CAF_TEST(ranges are sliced across the gap) {
