@@ -1,5 +1,7 @@
 #include "actors/runner/secret_masker.hpp"
 
+#include "config/base64.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -20,26 +22,6 @@ constexpr std::size_t most_break = 64;
 bool is_base64(unsigned char byte) noexcept {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
          byte == '/' || byte == '-' || byte == '_';
-}
-
-std::string base64_of(std::string_view bytes, std::string_view alphabet) {
-  std::string out;
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char c : bytes) {
-    bits = (bits << 8) | static_cast<unsigned char>(c);
-    for (count += 8; count >= 6; count -= 6)
-      out += alphabet[(bits >> (count - 6)) & 63U];
-  }
-  // The bits left over share a character with what follows the secret, which nobody knows.
-  return out;
-}
-
-/// The characters that the secret alone decides when `before` bytes of something else precede it in its group of three.
-std::string base64_core(std::string_view secret, std::size_t before, std::string_view alphabet) {
-  auto text = base64_of(std::string(before, '\0') + std::string{secret}, alphabet);
-  const auto shared = before == 0 ? 0U : before + 1;
-  return text.size() > shared ? text.substr(shared) : std::string{};
 }
 
 std::string percent_escaped(std::string_view secret, std::string_view kept, bool upper, bool plus) {
@@ -178,11 +160,26 @@ void add_escaped(std::set<std::string>& found, std::string_view text, bool usual
   }
 }
 
-void add_base64(std::set<std::string>& found, std::string_view text) {
-  constexpr std::string_view common = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-  for (const std::string_view last : {"+/", "-_"})
-    for (std::size_t before = 0; before < 3; ++before)
-      found.insert(base64_core(text, before, std::string{common} + std::string{last}));
+/// In the alphabets of files and of URLs.
+void add_base64_text(std::set<std::string>& found, std::string text) {
+  found.insert(text);
+  std::ranges::replace(text, '+', '-');
+  std::ranges::replace(text, '/', '_');
+  found.insert(std::move(text));
+}
+
+void add_base64(std::set<std::string>& found, std::string_view secret) {
+  // As many bytes of something else precede it in its group of three.
+  for (std::size_t before = 0; before < 3; ++before) {
+    // What is shared with those is no part of it.
+    const auto text = to_base64(std::string(before, '\0') + std::string{secret}).substr(before == 0 ? 0 : before + 1);
+    const auto unpadded = text.substr(0, text.find('='));
+    add_base64_text(found, text);
+    add_base64_text(found, unpadded);
+    // Where something follows, the last character has bits of that, too, which nobody knows.
+    if (unpadded.size() < text.size())
+      add_base64_text(found, unpadded.substr(0, unpadded.size() - 1));
+  }
 }
 
 } // namespace

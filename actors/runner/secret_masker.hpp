@@ -27,7 +27,7 @@ public:
 
   [[nodiscard]] bool empty() const noexcept { return plain_.empty(); }
 
-  /// All forms of one secret that are masked, each once: at most 60 of a line, a handful of most. With `usual_only`
+  /// All forms of one secret that are masked, each once: at most 70 of a line, a handful of most. With `usual_only`
   /// without the rarer ways to escape. For tests and for the constructor.
   [[nodiscard]] static std::vector<std::string> forms(std::string_view secret, bool usual_only = false);
 
