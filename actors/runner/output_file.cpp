@@ -14,10 +14,8 @@ namespace {
 
 constexpr std::size_t most_complaints = 10;
 
-/// As the API can show it, and a variable hold it.
-bool is_value(std::string_view text) {
-  if (text.find('\0') != std::string_view::npos)
-    return false;
+/// As the API can show it.
+bool is_utf8(std::string_view text) {
   try {
     static_cast<void>(nlohmann::json(text).dump());
     return true;
@@ -34,8 +32,10 @@ std::string take_line(std::string_view line, parsed_outputs& outputs) {
     return "is not key=value";
   if (key.size() > output_key_bytes || !is_variable_name(key))
     return "has no valid key: letters, digits and '_', not beginning with a digit";
-  if (!is_value(line.substr(equals + 1)))
+  if (!is_utf8(line.substr(equals + 1)))
     return "has a value that is not UTF-8";
+  if (line.find('\0') != std::string_view::npos)
+    return "has a value with a NUL character, which no variable can hold";
   if (outputs.values.size() >= output_keys && !outputs.values.contains(std::string{key}))
     return "is beyond the " + std::to_string(output_keys) + " keys a job may have";
   outputs.values.insert_or_assign(std::string{key}, line.substr(equals + 1));

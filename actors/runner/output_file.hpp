@@ -18,8 +18,9 @@ struct parsed_outputs {
   std::vector<std::string> complaints;
 };
 
-/// Reads the text of the file. A key is a variable name of at most 128 bytes, a value UTF-8 to the end of the line; the
-/// last line of a key counts. Other lines are left out, with a complaint; empty ones without.
+/// Reads the text of the file. A key is a variable name of at most 128 bytes, a value UTF-8 without NUL to the end of
+/// the line, LF or CR LF; the last line of a key counts. Other lines are left out, the first 10 with a complaint each
+/// and the rest with one for all; empty ones without.
 [[nodiscard]] parsed_outputs parse_outputs(std::string_view text);
 
 /// Makes the file, empty and closed to others; `uid` and `gid` (both or -1) become its owner. Fails with

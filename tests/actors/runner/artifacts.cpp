@@ -191,16 +191,20 @@ CAF_TEST(files that the account of the job could not read are left out) {
 // -- outputs ----------------------------------------------------------------------------------------------------------
 
 CAF_TEST(output lines become values and wrong ones are named) {
-  const auto read = parse_outputs("version=1.2\r\n\nempty=\nurl=a=b\n no=1\nword\nversion=1.3\nbad=\xff\n9=x");
+  const auto read =
+    parse_outputs(std::string{} + "version=1.2\r\n\nempty=\nurl=a=b\n no=1\nword\nversion=1.3\nbad=\xff\n9=x" +
+                  std::string{"\nnul=a\0b", 8});
   CAF_CHECK_EQUAL(read.values.size(), 3u);
   CAF_CHECK_EQUAL(read.values.at("version"), "1.3");
   CAF_CHECK_EQUAL(read.values.at("empty"), "");
   CAF_CHECK_EQUAL(read.values.at("url"), "a=b");
-  CAF_REQUIRE_EQUAL(read.complaints.size(), 4u);
+  CAF_REQUIRE_EQUAL(read.complaints.size(), 5u);
   CAF_CHECK_EQUAL(read.complaints[0],
                   "KCX_OUTPUT line 5 has no valid key: letters, digits and '_', not beginning with a digit");
   CAF_CHECK_EQUAL(read.complaints[1], "KCX_OUTPUT line 6 is not key=value");
   CAF_CHECK_EQUAL(read.complaints[2], "KCX_OUTPUT line 8 has a value that is not UTF-8");
+  CAF_CHECK_EQUAL(read.complaints[4],
+                  "KCX_OUTPUT line 10 has a value with a NUL character, which no variable can hold");
 }
 
 CAF_TEST(outputs are bounded) {
