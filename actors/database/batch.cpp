@@ -21,6 +21,10 @@ constexpr std::int64_t room_for_operation = 32 * 1024;
 /// What a commit counts for at least until the next checkpoint: alone in it, an operation writes each page it touches.
 constexpr std::size_t least_of_commit = 16;
 
+std::string operations(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " operation" : " operations");
+}
+
 } // namespace
 
 // -- committing -------------------------------------------------------------------------------------------------------
@@ -35,7 +39,7 @@ void database::flush() {
   if (store_->in_transaction()) {
     if (auto committed = store_->commit(); !committed) {
       ++failed_commits_;
-      complain("a commit of " + std::to_string(batch_.size()) + " operations failed", committed.error());
+      complain("a commit of " + operations(batch_.size()) + " failed", committed.error());
       return fail_batch(committed.error());
     }
     ++commits_;
@@ -80,7 +84,7 @@ outcome database::settle() {
   auto settled = store_->settle(now(), settle_round);
   if (!settled) {
     ++failed_commits_;
-    complain("what follows from " + std::to_string(batch_.size()) + " operations failed", settled.error());
+    complain("what follows from " + operations(batch_.size()) + " failed", settled.error());
     return std::move(settled).error();
   }
   batch_.followed(*settled);
@@ -105,7 +109,7 @@ void database::check_transaction(const error& failure) {
   // undone, though it had succeeded: those who asked must hear so, and no later operation may join a ghost.
   if (!store_->in_transaction() && !batch_.empty()) {
     ++failed_commits_;
-    complain("a transaction of " + std::to_string(batch_.size()) + " operations was rolled back", failure);
+    complain("a transaction of " + operations(batch_.size()) + " was rolled back", failure);
     fail_batch(failure);
   }
 }
@@ -113,8 +117,8 @@ void database::check_transaction(const error& failure) {
 void database::make_room(bool refused) {
   const auto needed = room_for_commit + room_for_operation * static_cast<std::int64_t>(batch_.size());
   if (options_.make_room(needed, refused))
-    spdlog::warn("database: the disk is full to the last: a part of the reserve was given up for {} operations",
-                 batch_.size());
+    spdlog::warn("database: the disk is full to the last: a part of the reserve was given up for {}",
+                 operations(batch_.size()));
 }
 
 void database::fail_batch(const error& failure) {

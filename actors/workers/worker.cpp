@@ -267,8 +267,8 @@ bool worker::is_too_late() const {
 
 void worker::give_up(const std::string& why) {
   const auto tell_of = [&](attempt_key key) {
-    spdlog::error("worker {}: giving up the result of attempt {} of job {}, for the node is being stopped now: {}. "
-                  "Unless it is stored yet, the next start takes the attempt for interrupted",
+    spdlog::error("worker {}: giving up the result of attempt {} of job {}, for the node is being stopped now; unless "
+                  "it was stored all the same, the next start takes the attempt for interrupted: {}",
                   options_.name, key.attempt, key.job.value, why);
   };
   tell_of(grant_->key);
