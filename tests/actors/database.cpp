@@ -123,17 +123,18 @@ CAF_TEST(room is made before a commit and after one that a full disk refused) {
 }
 
 CAF_TEST(the log is copied into the file before it grows long) {
-  const auto checkpoints = [this] { return std::ranges::count(script.calls, "checkpoint"); };
-  for (int commit = 1; commit < 64; ++commit) {
-    auto pending = enqueue();
+  const auto commit = [this](std::size_t jobs) {
+    auto pending = enqueue(jobs);
     run();
-  }
+    CAF_CHECK(take<jobs_reply>(pending)->has_value());
+  };
+  const auto checkpoints = [this] { return std::ranges::count(script.calls, "checkpoint"); };
+  for (int commits = 1; commits < 64; ++commits)
+    commit(1);
   CAF_CHECK_EQUAL(checkpoints(), 0);
-  auto last = enqueue();
-  run();
+  commit(1);
   CAF_CHECK_EQUAL(checkpoints(), 1);
-  auto array = enqueue(1'024);
-  run();
+  commit(1'024);
   CAF_CHECK_EQUAL(checkpoints(), 2);
 }
 
