@@ -75,7 +75,7 @@ expected<transition_result> database::finish_leased(attempt_result result) {
     // What was begun is not undone by giving it back: its on_interrupt decides, as when a node stops.
     if (result.outcome == attempt_outcome::not_started && lease->held.confirmed)
       result.outcome = attempt_outcome::node_stopped;
-    if (result.outcome != attempt_outcome::not_started && !result.started_at)
+    if (result.outcome != attempt_outcome::not_started && !result.started_at && !lease->held.confirmed)
       result.started_at = lease->held.claimed_at;
     if (result.duration < std::chrono::milliseconds{0})
       result.duration = lease->inherited

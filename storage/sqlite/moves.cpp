@@ -175,10 +175,22 @@ expected<transition_result> sqlite_store::finish_held(const hot_row& row, const 
   return answer;
 }
 
+namespace {
+
+// Of the holder, who was there: a confirmation is stored some moments later. Its clock may have stepped.
+std::optional<timestamp> start_of(const hot_row& row, const attempt_result& result, timestamp now) {
+  if (!result.started_at)
+    return row.started_at;
+  const auto claimed = std::min(row.claimed_at.value_or(now), now);
+  return std::clamp(*result.started_at, claimed, now);
+}
+
+} // namespace
+
 void sqlite_store::store_finish(const hot_row& row, const attempt_result& result, const verdict& end,
                                 const std::string& message, timestamp now, std::optional<timestamp> run_at,
                                 std::int64_t key, bool dead_letter) {
-  const auto started = row.started_at ? row.started_at : result.started_at;
+  const auto started = start_of(row, result, now);
   const auto final = is_final(end.state);
   std::optional<std::chrono::milliseconds> duration;
   if (final && started)
@@ -197,10 +209,10 @@ void sqlite_store::store_finish(const hot_row& row, const attempt_result& result
 
 void sqlite_store::store_attempt(const hot_row& row, const attempt_result& result, const verdict& end, timestamp now) {
   db_->use(sql::insert_attempt)
-    .bind(row.id, row.attempt, row.worker, row.nonce, row.claimed_at,
-          row.started_at ? row.started_at : result.started_at, now, to_string(result.outcome), to_string(end.state),
-          to_string(end.reason), to_string(end.cause), result.exit_code, result.signal, result.message,
-          std::max(result.duration, std::chrono::milliseconds{0}), result.log.bytes, result.log.cut)
+    .bind(row.id, row.attempt, row.worker, row.nonce, row.claimed_at, start_of(row, result, now), now,
+          to_string(result.outcome), to_string(end.state), to_string(end.reason), to_string(end.cause),
+          result.exit_code, result.signal, result.message, std::max(result.duration, std::chrono::milliseconds{0}),
+          result.log.bytes, result.log.cut)
     .run();
 }
 
