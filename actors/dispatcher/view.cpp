@@ -65,8 +65,10 @@ dispatch_view dispatcher::why(job_id job) const {
   find_idle(*known, view);
   std::vector<std::vector<std::string>> workers;
   each_worker([&](const auto& labels) { workers.push_back(labels); });
+  // While there is no worker at all, the next one may fit any job.
   view.position = index_.position(job, most, [&](const auto& labels) {
-    return std::ranges::any_of(workers, [&](const auto& each) { return std::ranges::includes(each, labels); });
+    return workers.empty() ||
+           std::ranges::any_of(workers, [&](const auto& each) { return std::ranges::includes(each, labels); });
   });
   view.missing_labels = known->labels;
   for (const auto& labels : workers) {

@@ -548,6 +548,13 @@ CAF_TEST(only idle workers that could take the job count for why) {
   CAF_CHECK(why(3).position > 1);
 }
 
+CAF_TEST(a job has its position also while there is no worker) {
+  start({job(1), job(2)});
+  CAF_CHECK_EQUAL(why(1).workers, 0);
+  CAF_CHECK_EQUAL(why(1).position.value_or(0), 1);
+  CAF_CHECK_EQUAL(why(2).position.value_or(0), 2);
+}
+
 CAF_TEST(a worker that is busy counts for the labels of a job and one without them does not) {
   start({job(1, "p", {"arm"})});
   ask_for_work("node/1", 1, {"arm"});
