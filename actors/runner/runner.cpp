@@ -101,8 +101,8 @@ void runner::read_signals() {
   while (::read(signals_.value(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGCHLD)
       child = true;
-    else // The system tells of the node's death by such a signal, too.
-      leave(lost_node() ? node_gone : "its runner was told to end");
+    else
+      leave(cause_of(static_cast<pid_t>(info.ssi_pid)));
   }
   if (child && job_)
     job_->reap();
@@ -192,6 +192,13 @@ void runner::leave(const char* why) {
   leaving_ = true;
   if (job_)
     job_->abandon(settings_.orphan_grace, why);
+}
+
+const char* runner::cause_of(pid_t sender) const {
+  if (lost_node())
+    return node_gone;
+  // The system tells of the node's death in its name, and that while threads of it are still being ended.
+  return sender == settings_.node ? "its node is gone, or has given it up" : "its runner was told to end";
 }
 
 bool runner::lost_node() const {

@@ -43,6 +43,8 @@ private:
   bool write_events();
   /// `why` is for the log of the job.
   void leave(const char* why);
+  /// Why a signal of this sender ends the job, for its log.
+  [[nodiscard]] const char* cause_of(pid_t sender) const;
   [[nodiscard]] bool lost_node() const;
   [[nodiscard]] int timeout() const;
 

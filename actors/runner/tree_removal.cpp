@@ -54,16 +54,21 @@ tree_removal::tree_removal(const std::filesystem::path& directory)
   // Most jobs leave nothing behind.
   if (::unlinkat(parent_.value(), name_.c_str(), AT_REMOVEDIR) == 0)
     return;
-  if (errno == ENOTDIR) {
+  const int refused = errno;
+  if (refused == ENOTDIR) {
     if (::unlinkat(parent_.value(), name_.c_str(), 0) != 0)
       result_ = system_failure("cannot remove " + path_);
     return;
   }
   auto root = open_up(parent_.value(), name_.c_str());
-  if (root)
+  if (root) {
     enter(std::move(root), name_);
-  else if (errno != ENOENT)
-    result_ = system_failure("cannot open the workspace " + path_);
+  } else if (errno != ENOENT) {
+    // A file that the directory around it does not let go of.
+    if (errno == ENOTDIR)
+      errno = refused;
+    result_ = system_failure("cannot remove " + path_);
+  }
 }
 
 bool tree_removal::step() {
