@@ -22,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kcx {
@@ -33,6 +34,9 @@ struct database_options {
   std::function<std::chrono::nanoseconds()> boot_clock = boot_time_now;
   /// What a vanished worker left of a log.
   log_lookup log_of;
+  /// Hides the values of secrets in a text; the worker that wrote it may know them.
+  std::function<std::string(const std::vector<std::string>& secrets, std::string_view text)> mask =
+    [](const std::vector<std::string>&, std::string_view text) { return std::string{text}; };
   /// Asked before a submission or a claim is stored; its error is the answer.
   std::function<outcome(std::int64_t owed)> admit = [](std::int64_t) { return outcome{kcx::done{}}; };
   /// Told before a commit how many bytes it may need, and once more with `refused` when it met a full disk. Whether it
@@ -93,6 +97,7 @@ private:
   void load_leases();
   expected<exchange_result> exchange(const work_exchange& wanted);
   expected<transition_result> finish_leased(attempt_result result);
+  void hide_secrets(attempt_result& result);
   caf::typed_response_promise<expected<std::vector<renewal>>> renew(const std::vector<lease_token>& tokens);
   expected<std::vector<renewal>> confirm(std::vector<renewal> answers, const std::vector<lease_token>& tokens);
   expected<job_grant> grant_of(const lease_token& token);

@@ -82,7 +82,25 @@ expected<transition_result> database::finish_leased(attempt_result result) {
                           ? now() - lease->held.claimed_at
                           : std::chrono::duration_cast<std::chrono::milliseconds>(options_.boot_clock() - lease->began);
   }
+  hide_secrets(result);
   return complete(result);
+}
+
+void database::hide_secrets(attempt_result& result) {
+  if (result.message.empty() && result.outputs.empty())
+    return;
+  const auto grant = grant_of({result.key, result.nonce.value_or(0)});
+  if (!grant || grant->spec.secrets.empty())
+    return;
+  std::vector<std::string> values;
+  for (const auto& [name, value] : grant->spec.secrets)
+    values.push_back(value);
+  result.message = options_.mask(values, result.message);
+  // As of a local job: one that holds a secret is left out, for others would get it as a variable.
+  std::erase_if(result.outputs, [&](const auto& each) {
+    const auto line = each.first + '=' + each.second;
+    return options_.mask(values, line) != line;
+  });
 }
 
 caf::typed_response_promise<expected<std::vector<renewal>>> database::renew(const std::vector<lease_token>& tokens) {

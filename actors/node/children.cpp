@@ -38,6 +38,17 @@ void remove_files(const node_context& context, std::vector<removed_job> jobs) {
 
 // -- storage side -----------------------------------------------------------------------------------------------------
 
+http::byte_mask make_mask(const std::vector<std::string>& secrets) {
+  auto masker = std::make_shared<secret_masker>(std::make_shared<const secret_patterns>(secrets));
+  return [masker](std::string_view bytes, bool last) {
+    std::string safe;
+    masker->feed(bytes, safe);
+    if (last)
+      masker->flush(safe);
+    return safe;
+  };
+}
+
 expected<database_actor> make_database(node_context& context, caf::local_actor& parent) {
   auto store = std::move(context.first_store);
   if (!store) {
@@ -48,6 +59,9 @@ expected<database_actor> make_database(node_context& context, caf::local_actor& 
   }
   database_options options;
   options.log_of = find_log(context.data.path());
+  options.mask = [](const std::vector<std::string>& secrets, std::string_view text) {
+    return make_mask(secrets)(text, true);
+  };
   const auto reserve = std::make_shared<disk_reserve>(context.data.reserve());
   options.admit = [&live = context.live, guard = std::make_shared<disk_guard>(context.data.path(), 0),
                    reserve](std::int64_t owed) {
@@ -122,17 +136,6 @@ scheduler_actor make_scheduler(const node_context& context, caf::local_actor& pa
   options.attempt_ended = [&context](attempt_key key) { context.archiver.add(key); };
   options.remove_files = [&context](std::vector<removed_job> jobs) { remove_files(context, std::move(jobs)); };
   return parent.spawn<scheduler>(others.database, std::move(options));
-}
-
-http::byte_mask make_mask(const std::vector<std::string>& secrets) {
-  auto masker = std::make_shared<secret_masker>(std::make_shared<const secret_patterns>(secrets));
-  return [masker](std::string_view bytes, bool last) {
-    std::string safe;
-    masker->feed(bytes, safe);
-    if (last)
-      masker->flush(safe);
-    return safe;
-  };
 }
 
 webhook_sender_actor make_webhook_sender(const node_context& context, caf::local_actor& parent,

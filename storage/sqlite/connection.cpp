@@ -124,7 +124,8 @@ error to_error(const SQLite::Exception& failure, const std::filesystem::path& fi
   case SQLITE_INTERRUPT: return {ec::timeout, "The query took too long and was ended: ask for less at once.", {}};
   case SQLITE_CONSTRAINT: return {ec::internal, "An invariant of the database refused a write: " + words + ".", {}};
   case SQLITE_IOERR:
-    if (system_error == ENOSPC || system_error == EDQUOT)
+    // Of the index of the write-ahead log, SQLite does not tell why it cannot grow.
+    if (system_error == ENOSPC || system_error == EDQUOT || failure.getExtendedErrorCode() == SQLITE_IOERR_SHMSIZE)
       return full(name);
     break;
   default: break;

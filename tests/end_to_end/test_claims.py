@@ -402,6 +402,19 @@ def test_a_log_that_comes_while_its_claim_is_given_back_claims_nothing(far):
             far.cancel(job["id"])
 
 
+@pytest.mark.parametrize("end, body", [("complete", {"exit_code": 0}), ("fail", {"reason": "worker_crashed"})])
+def test_secrets_in_a_report_are_masked_as_those_of_a_local_job(far, end, body):
+    job = far.submit("true", secrets={"TOKEN": "hunter22", "PASS": "key=val"})
+    needs = far.submit("true", needs=[{"id": job["id"], "if": "always"}])
+    item = one(far)
+    outputs = {"a": "my hunter22", "hunter22": "b", "key": "val", "c": "fine"}
+    far.post(f"/v1/claims/{item['token']}/{end}", {**body, "message": "no hunter22 here", "outputs": outputs})
+    ended = far.job(job["id"])
+    assert ended["message"] == "no *** here" and ended["outputs"] == {"c": "fine"}
+    env = one(far)["env"]
+    assert env[f"KCX_NEED_{job['id']}_c"] == "fine" and "hunter22" not in json.dumps(env), needs
+
+
 def test_secrets_in_a_sent_log_are_masked_over_piece_borders(far):
     job = far.submit("true", secrets={"TOKEN": "hunter22"})
     item = one(far)

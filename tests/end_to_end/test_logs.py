@@ -207,6 +207,12 @@ def test_a_follower_of_a_log_that_is_cut_sees_lines_of_the_job_and_where_some_ar
         assert max(numbers) <= 100_000 and whole == list(range(whole[0], whole[0] + len(whole))), part[-100:]
 
 
+def test_an_offset_in_what_was_left_out_begins_with_the_line_that_says_so(node):
+    job = node.run("seq 1 60000", log_limit_bytes=10_000)
+    lines = node.log(job["id"], offset=100_000).lstrip("\n").splitlines()
+    assert lines[0] == "kcx: the middle of this log is left out" and "60000" in lines
+
+
 def test_the_limit_of_the_node_is_for_jobs_without_one(start_node):
     node = start_node(log_limit="4K")
     job = node.run("seq 1 10000")

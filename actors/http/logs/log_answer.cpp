@@ -90,6 +90,9 @@ response log_answer(const file_executor& files, const log_source& source, const 
   if (query.timestamps)
     return stamped_answer(files, source, begin, size);
 
+  // Who comes back into what was left out meanwhile is told so, as who follows is.
+  if (begin >= extent->gap_begin && begin < extent->gap_end)
+    begin = extent->mark_begin;
   const auto ranges = readable(*extent, begin, size);
   auto answer = log_head(200);
   const auto etag = etag_of(source, size);
