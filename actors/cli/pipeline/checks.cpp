@@ -38,7 +38,7 @@ std::string pointer_of(const pipeline_job& job, const std::string& field, const 
 
 } // namespace
 
-void find_cycle(const pipeline& what, complaints& wrong) {
+void find_cycles(const pipeline& what, complaints& wrong) {
   enum class mark : std::uint8_t { unseen, open, closed };
   std::vector<mark> marks(what.jobs.size());
   std::vector<std::size_t> next(what.jobs.size());
@@ -57,7 +57,7 @@ void find_cycle(const pipeline& what, complaints& wrong) {
       }
       const auto to = needs[next[at]++].job;
       if (marks[to] == mark::open)
-        return tell_cycle(what, {std::find(path.begin(), path.end(), to), path.end()}, wrong);
+        tell_cycle(what, {std::find(path.begin(), path.end(), to), path.end()}, wrong);
       if (marks[to] == mark::unseen)
         path.push_back(to);
     }

@@ -8,7 +8,7 @@
 namespace kcx::cli {
 
 /// Tells of one ring of jobs that wait for each other, by their names.
-void find_cycle(const pipeline& what, complaints& wrong);
+void find_cycles(const pipeline& what, complaints& wrong);
 
 /// Tells what a node of this version would refuse of the job's fields, but for what was told of the same place already.
 void check_fields(const pipeline_job& job, const source_file& file, complaints& wrong);

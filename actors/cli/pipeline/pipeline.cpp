@@ -104,7 +104,7 @@ expected<pipeline> pipeline_reader::read() {
     wrong_.add("/jobs", "are " + std::to_string(made_.jobs.size()) + " jobs; at most " + std::to_string(most_jobs) +
                           " can be submitted at once");
   connect();
-  find_cycle(made_, wrong_);
+  find_cycles(made_, wrong_);
   if (!wrong_.none())
     return refusal();
   give_refs();

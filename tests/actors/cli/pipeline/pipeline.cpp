@@ -172,6 +172,9 @@ CAF_TEST(jobs that wait for each other are told by their names) {
                     "ci.yaml:3: /jobs/a/needs: these jobs would wait for each other: a needs c needs b needs a"));
   CAF_CHECK(refused("jobs:\n  a: {command: x, needs: [a]}", "ci.yaml:2: /jobs/a/needs: these jobs would wait for each "
                                                             "other: a needs a"));
+  const char* both = "jobs:\n  a: {command: x, needs: b}\n  b: {command: x, needs: a}\n  c: {command: x, needs: c}\n";
+  CAF_CHECK(refused(both, "ci.yaml:2: /jobs/a/needs: these jobs would wait for each other: a needs b needs a"));
+  CAF_CHECK(refused(both, "ci.yaml:4: /jobs/c/needs: these jobs would wait for each other: c needs c"));
   // What comes together again is no ring.
   CAF_CHECK_EQUAL(complaints_about("jobs: {a: {command: x}, b: {command: x, needs: a}, c: {command: x, needs: a}, "
                                    "d: {command: x, needs: [b, c]}}"),
