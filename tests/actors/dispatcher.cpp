@@ -550,8 +550,9 @@ CAF_TEST(only idle workers that could take the job count for why) {
 
 CAF_TEST(a job has its position also while there is no worker) {
   start({job(1), job(2)});
-  CAF_CHECK_EQUAL(why(1).workers, 0);
-  CAF_CHECK_EQUAL(why(1).position.value_or(0), 1);
+  const auto first = why(1);
+  CAF_CHECK_EQUAL(first.workers, 0);
+  CAF_CHECK_EQUAL(first.position.value_or(0), 1);
   CAF_CHECK_EQUAL(why(2).position.value_or(0), 2);
 }
 

@@ -567,10 +567,10 @@ CAF_TEST(a worker that names its queues costs nothing for the others) {
   }
   const std::vector<std::string> none;
   const std::vector<std::string> queues{"none", "q1", "q10"};
-  CAF_CHECK_EQUAL(index.take({none, 9, &queues})->id.value, 5);
+  CAF_CHECK_EQUAL(std::int64_t{index.take({none, 9, &queues})->id.value}, 5);
   CAF_CHECK_EQUAL(index.looked_at(), 4u);
-  CAF_CHECK_EQUAL(index.take({none, 9, &queues})->id.value, 7);
-  CAF_CHECK_EQUAL(index.take({none, 9, &queues})->id.value, 41);
+  CAF_CHECK_EQUAL(std::int64_t{index.take({none, 9, &queues})->id.value}, 7);
+  CAF_CHECK_EQUAL(std::int64_t{index.take({none, 9, &queues})->id.value}, 41);
 }
 
 CAF_TEST(news is what becomes ready where nothing was) {
